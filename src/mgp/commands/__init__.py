@@ -1,0 +1,1 @@
+"""One module a command: `main(arguments)` parses with tyro and calls the library."""

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from mgp.config import EnvConfig
+from mgp.data.collect import collect
+from mgp.runs import demonstrations_path
+
+
+@dataclass(frozen=True)
+class Collect:
+    """Record successful demonstrations of an environment's scripted expert.
+
+    Interrupted or repeated runs lose and duplicate nothing; asking for more episodes extends the store."""
+
+    env: Annotated[str, tyro.conf.Positional]  # e.g. metaworld/assembly; `mgp envs` lists them
+    episodes: int = 10
+    seed: int = 0  # first candidate seed; failed episodes are passed over
+    observation: Literal["state", "cloud", "rgb", "depth"] = "cloud"
+    points: int = 512  # of a cloud
+    output: Path | None = None  # default: data/<environment>-<observation>.zarr
+    workers: int | None = None  # default: one a core
+    force: bool = False  # start anew over what is there
+
+
+def main(arguments: list[str]) -> None:
+    args = tyro.cli(Collect, args=arguments, prog="mgp collect")
+    options = {"points": args.points} if args.observation == "cloud" else {}
+    where = EnvConfig(name=args.env, points=args.points, seed=args.seed)
+    path = args.output or demonstrations_path(where).with_name(
+        demonstrations_path(where).name.replace("-cloud", f"-{args.observation}")
+        if args.observation == "cloud"
+        else f"{args.env.replace('/', '-')}-{args.observation}{f'-seed{args.seed}' if args.seed else ''}.zarr"
+    )
+    store = collect(args.env, path, args.episodes, args.seed, args.observation, options, args.workers, True, args.force)
+    print(f"{len(store)} episodes, {int(store.episode_ends[-1])} steps in {path}")

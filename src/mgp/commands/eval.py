@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from mgp.config import Config, SamplingConfig
+from mgp.evaluation import table
+from mgp.evaluation.evaluate import evaluate
+from mgp.evaluation.results import Evaluation
+from mgp.runs import Run, method_name
+
+EVAL_SEED = 10_000
+
+
+@dataclass(frozen=True)
+class Eval:
+    """Success of a trained policy on unseen episodes, with Wilson's 95 % interval, and how long it thinks.
+
+    Every sampling option can be changed without training again, e.g. --sampling.variant full."""
+
+    run: Annotated[Path, tyro.conf.Positional]  # a folder that `mgp train` wrote
+    episodes: int = 20
+    seed: int = EVAL_SEED  # first evaluation seed; must not meet the demonstrations'
+    missing: float = 0.0  # probability that the observation of a control cycle is withheld
+    workers: int | None = None  # processes; default: one a core
+    csv: Path | None = None  # append a row, in the format of results/metaworld.csv
+    device: str = "cpu"
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+
+
+def main(arguments: list[str]) -> None:
+    run = (
+        Run.open(next((word for word in arguments if not word.startswith("-")), "")) if _names_run(arguments) else None
+    )
+    default = Eval(run=run.folder if run else tyro.MISSING, sampling=(run.config if run else Config()).sampling)
+    args = tyro.cli(Eval, args=arguments, default=default, prog="mgp eval")
+    result = evaluate_run(
+        Run.open(args.run), args.sampling, args.episodes, args.seed, args.missing, args.workers, args.device
+    )
+    print(describe(result))
+    if args.csv:
+        table.append(args.csv, [table.row([result])])
+        print(f"row added to {args.csv}")
+
+
+def _names_run(arguments: list[str]) -> bool:
+    return bool(arguments) and not arguments[0].startswith("-")
+
+
+def evaluate_run(
+    run: Run,
+    sampling: SamplingConfig,
+    episodes: int = 20,
+    seed: int = EVAL_SEED,
+    missing: float = 0.0,
+    workers: int | None = None,
+    device: str = "cpu",
+    latency: bool = True,
+    record: int = 1,
+) -> Evaluation:
+    """Evaluate a run and keep the outcome in its eval/ folder."""
+    config = replace(run.config, sampling=sampling)
+    trained = asdict(run.config.sampling)
+    changes = {key: value for key, value in asdict(sampling).items() if value != trained[key]}
+    env = config.env
+    result = evaluate(
+        run.loader(device, **changes),
+        env.name,
+        env.observation,
+        env.options,
+        range(seed, seed + episodes),
+        run.demonstration_seeds,
+        method=method_name(config),
+        preset=config.preset,
+        variant={key: value for key, value in changes.items() if key != "variant"}
+        | {"temperature": sampling.temperature, "refine_steps": sampling.refine_steps},
+        training_seed=config.seed,
+        training_minutes=run.minutes,
+        missing=missing,
+        workers=workers,
+        latency=latency,
+        record=record,
+    )
+    label = "-".join(
+        [sampling.variant if config.policy == "long" else "short"]
+        + [f"{key}={value}" for key, value in sorted(changes.items()) if key != "variant"]
+        + ([f"missing={missing}"] if missing else [])
+    )
+    result.save(run.folder / "eval" / f"{label}-seed{seed}.json")
+    return result
+
+
+def describe(result: Evaluation) -> str:
+    low, high = result.interval
+    lines = [
+        f"{result.method} on {result.task} ({result.observation}): success {result.success:.2f}"
+        f" [{low:.2f}, {high:.2f}] in {len(result.episodes)} episodes, {result.seconds:.0f} s"
+    ]
+    for one in result.latency:
+        lines.append(
+            f"  {one['threads']} thread(s): {one['policy']['replan']:.2f} ms a replan, {one['policy']['step']:.2f} a step,"
+            f" {one['policy']['sequence']:.0f} a sequence (policy only); with observation"
+            f" {one['with_observation']['step']:.2f} a step"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,306 @@
+"""Configuration: frozen dataclasses, one comment a field, and named presets.
+
+The `paper-*` presets hold the paper's tables of hyper-parameters. The others are what measured best on two CPU cores;
+docs/method.md lists each deviation with what it bought.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args, get_type_hints
+
+from mgp.errors import ConfigError, UnknownNameError
+
+
+def _positive(owner: object, *names: str) -> None:
+    for name in names:
+        value = getattr(owner, name)
+        if value <= 0:
+            raise ConfigError(f"{type(owner).__name__}.{name} = {value}: must be above 0")
+
+
+def _fraction(owner: object, *names: str) -> None:
+    for name in names:
+        value = getattr(owner, name)
+        if not 0.0 <= value <= 1.0:
+            raise ConfigError(f"{type(owner).__name__}.{name} = {value}: must lie in [0, 1]")
+
+
+@dataclass(frozen=True)
+class EnvConfig:
+    name: str = "metaworld/assembly"  # as `mgp envs` lists it
+    observation: Literal["state", "cloud"] = "cloud"
+    points: int = 512  # of a cloud; 1024 in the paper
+    demonstrations: int = 10  # successful expert episodes to learn from
+    seed: int = 0  # first candidate seed of the demonstrations
+    horizon: int = 200  # control steps of an episode
+
+    def __post_init__(self) -> None:
+        _positive(self, "points", "demonstrations", "horizon")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `make_env` takes beside name and observation mode."""
+        return {"points": self.points} if self.observation == "cloud" else {}
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    window: int = 8  # actions in a training window; 8 Short, 128 Long
+    actions_per_token: int = 4  # 2, 4 or 8: one stride-2 stage each doubling
+    codes: int = 1024  # size of the codebook
+    code_dim: int = 16
+    width: int = 64  # channels of the convolutions
+    residual_blocks: int = 2  # in each stage
+    dilation_growth: int = 3
+    reconstruction_weight: float = 1.0  # lambda_rec of the paper's equation 1
+    commit_weight: float = 0.02  # beta of equation 1
+    ema_decay: float = 0.99  # of the codebook statistics
+    reset_after: int = 40  # training steps without use until a code is dead and re-seeded
+    steps: int = 2000
+    batch: int = 256
+    learning_rate: float = 2e-3
+
+    def __post_init__(self) -> None:
+        _positive(self, "window", "codes", "code_dim", "width", "reset_after", "steps", "batch", "learning_rate")
+        _fraction(self, "ema_decay")
+        if self.actions_per_token not in (2, 4, 8):
+            raise ConfigError(f"actions_per_token = {self.actions_per_token}: choose 2, 4 or 8 (stride-2 stages)")
+        if self.window % self.actions_per_token:
+            raise ConfigError(
+                f"tokenizer.window = {self.window} is no multiple of actions_per_token = {self.actions_per_token}:"
+                f" choose {self.window // self.actions_per_token * self.actions_per_token or self.actions_per_token}"
+            )
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    history: int = 2  # newest frames the policy looks at; 4 in the paper
+    stride: int = 1  # control steps between two of those frames
+    frame: Literal["world", "hand"] = "hand"  # hand: clouds relative to state[:3], so that position does not tell
+    hidden: tuple[int, ...] = (64, 128, 256)  # per-point widths; DP3: 64 128 256
+    cloud_dim: int = 64  # width of a frame's cloud feature
+    state_hidden: tuple[int, ...] = (64,)
+    state_dim: int = 64  # width of a frame's state feature
+
+    def __post_init__(self) -> None:
+        _positive(self, "history", "stride", "cloud_dim", "state_dim")
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    dim: int = 256
+    heads: int = 4
+    cross_layers: int = 2  # attention to the observation, first
+    self_layers: int = 2  # attention among tokens, after
+    block_size: int = 54  # tokens at most
+    dropout: float = 0.0
+    time: Literal["relative", "absolute"] = "relative"  # relative: index minus executed tokens
+    head: Literal["linear", "codebook"] = "linear"  # codebook: logits from distances to the code vectors
+
+    def __post_init__(self) -> None:
+        _positive(self, "dim", "heads", "block_size")
+        _fraction(self, "dropout")
+        if self.dim % self.heads:
+            raise ConfigError(f"transformer.dim = {self.dim} is no multiple of heads = {self.heads}")
+
+
+@dataclass(frozen=True)
+class MaskingConfig:
+    """How training corrupts tokens. For Short only the schedule, `perturb` and `soft_labels` matter."""
+
+    schedule: Literal["cosine", "uniform"] = "cosine"  # mask ratio: cos(pi r / 2) as MaskGIT, or U(0.5, 1) as MMM
+    perturb: float = 0.1  # share of visible tokens swapped for random codes
+    soft_labels: float = (
+        0.0  # temperature of distance-aware targets, in mean squared nearest-code distances; 0 = one-hot
+    )
+    cut: float = 0.3  # share of Long sequences cut to a random length and closed by [END]
+    start: float = 0.1  # share of Long samples with nothing executed yet (t = 0)
+    prefix_dropout: float = 0.5  # share of Long samples whose executed prefix is masked as a whole
+    foreign_prefix: float = 0.0  # share of Long samples whose executed prefix is another demonstration's
+    foreign_plan: float = 0.0  # share of Long samples whose visible pending tokens are another demonstration's
+    near_weight: float = 1.0  # loss weight of the tokens that would be executed next
+    prefix_weight: float = 0.1  # loss weight of tokens already executed
+
+    def __post_init__(self) -> None:
+        _fraction(self, "perturb", "cut", "start", "prefix_dropout", "foreign_prefix", "foreign_plan")
+
+
+@dataclass(frozen=True)
+class SamplingConfig:
+    temperature: float = 0.0  # of Gumbel-max; 0 = argmax
+    refine_steps: int = 2  # r: rounds of fill-in and re-mask
+    execution_horizon: int = 5  # actions between two plans
+    mask_ratio: float = 0.7  # Long: share of the unexecuted tokens that ATR re-masks
+    scoring: Literal["atr", "reuse", "random", "inverse"] = "atr"  # which tokens look unsure; inverse masks the surest
+    variant: Literal["long", "full", "no-sm"] = "long"  # full: never replan; no-sm: re-mask all that is unexecuted
+    see_prefix: bool = True  # Long: condition on the executed tokens
+    allow_end: bool = False  # let a plan end early with [END]; what follows holds position
+
+    def __post_init__(self) -> None:
+        _positive(self, "refine_steps", "execution_horizon")
+        _fraction(self, "mask_ratio")
+        if self.temperature < 0:
+            raise ConfigError(f"temperature = {self.temperature}: must be 0 (argmax) or above")
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    steps: int = 3000  # of stage 2
+    batch: int = 128  # windows (Short) or sequences (Long) a step
+    segment: int = 8  # Short: consecutive windows drawn together, so that they share encoded frames
+    learning_rate: float = 1e-3
+    warmup: int = 100
+    weight_decay: float = 1e-6
+    gradient_clip: float = 1.0
+    ema_decay: float = 0.995  # of the weights used for acting
+    precision: Literal["bf16", "fp32"] = "bf16"  # of autocast
+    train_points: int = 256  # random subset of each cloud a step; 0 = all
+    cloud_noise: float = 0.002  # metres, on each point
+    shift_noise: float = 0.0  # metres, on the whole cloud of a frame
+    state_noise: float = 0.0  # on the normalised state
+    eval_every: int = 0  # steps between evaluations in training; 0 = only at the end
+    eval_episodes: int = 20
+    checkpoint_every: int = 500
+
+    def __post_init__(self) -> None:
+        _positive(self, "steps", "batch", "segment", "learning_rate", "eval_episodes", "checkpoint_every")
+        _fraction(self, "ema_decay")
+
+
+@dataclass(frozen=True)
+class Config:
+    preset: str = "metaworld-short"
+    policy: Literal["short", "long"] = "short"
+    seed: int = 0  # of weights, batches and masks
+    env: EnvConfig = field(default_factory=EnvConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    transformer: TransformerConfig = field(default_factory=TransformerConfig)
+    masking: MaskingConfig = field(default_factory=MaskingConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    def __post_init__(self) -> None:
+        per, run = self.tokenizer.actions_per_token, self.sampling.execution_horizon
+        if self.tokens > self.transformer.block_size:
+            raise ConfigError(
+                f"{self.tokens} tokens do not fit transformer.block_size = {self.transformer.block_size}: raise it,"
+                f" shorten env.horizon = {self.env.horizon}, or raise tokenizer.actions_per_token = {per}"
+            )
+        if self.policy == "short":
+            room = self.tokenizer.window - self.past
+            if run > room:
+                raise ConfigError(
+                    f"execution_horizon = {run} exceeds the {room} actions left of window = {self.tokenizer.window}"
+                    f" after {self.past} past ones: lower it or widen tokenizer.window"
+                )
+        elif run % per:
+            raise ConfigError(
+                f"execution_horizon = {run} is no multiple of actions_per_token = {per} (Long runs tokens)"
+            )
+
+    @property
+    def past(self) -> int:
+        """Actions of a Short window that lie in the past: the window starts at the oldest frame."""
+        return (self.encoder.history - 1) * self.encoder.stride if self.policy == "short" else 0
+
+    @property
+    def tokens(self) -> int:
+        """N: tokens of a plan."""
+        steps = self.tokenizer.window if self.policy == "short" else self.env.horizon
+        return -(-steps // self.tokenizer.actions_per_token)
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Config:
+        return _build(cls, json.loads(text))
+
+
+def _build(cls: type, values: dict[str, Any]) -> Any:
+    """A dataclass from nested dicts; unknown fields and wrong choices are refused by name."""
+    hints = get_type_hints(cls)
+    known = {f.name for f in fields(cls)}
+    kwargs = {}
+    for name, value in values.items():
+        if name not in known:
+            raise UnknownNameError(f"field of {cls.__name__}", name, known)
+        hint = hints[name]
+        if dataclasses.is_dataclass(hint):
+            value = _build(hint, value)  # type: ignore[arg-type]
+        elif isinstance(value, list):
+            value = tuple(value)
+        elif (choices := get_args(hint)) and value not in choices:
+            raise UnknownNameError(f"value of {cls.__name__}.{name}", str(value), map(str, choices))
+        kwargs[name] = value
+    return cls(**kwargs)
+
+
+_SHORT = Config()
+_LONG = Config(
+    preset="metaworld-long",
+    policy="long",
+    tokenizer=TokenizerConfig(window=128, batch=32),
+    transformer=TransformerConfig(dim=128),
+    sampling=SamplingConfig(execution_horizon=12),
+    training=TrainingConfig(batch=64),
+)
+_PAPER_TRAINING = TrainingConfig(
+    steps=150_000,
+    batch=128,
+    segment=1,
+    learning_rate=1e-4,
+    warmup=500,
+    ema_decay=0.9999,
+    precision="fp32",
+    train_points=0,
+    cloud_noise=0.0,
+    eval_every=1000,
+)
+_PAPER_SHORT = Config(
+    preset="paper-metaworld-short",
+    env=EnvConfig(points=1024),
+    tokenizer=TokenizerConfig(width=16, steps=30_000, learning_rate=2e-4),
+    encoder=EncoderConfig(history=4, frame="world"),
+    transformer=TransformerConfig(time="absolute"),
+    masking=MaskingConfig(prefix_dropout=0.0),
+    sampling=SamplingConfig(temperature=1.0),
+    training=_PAPER_TRAINING,
+)
+_PAPER_LONG = dataclasses.replace(
+    _PAPER_SHORT,
+    preset="paper-metaworld-long",
+    policy="long",
+    tokenizer=dataclasses.replace(_PAPER_SHORT.tokenizer, window=128),
+    sampling=SamplingConfig(temperature=1.0, execution_horizon=12),
+    training=dataclasses.replace(_PAPER_TRAINING, batch=64),
+)
+
+PRESETS: dict[str, Config] = {
+    config.preset: config
+    for config in (
+        _SHORT,
+        _LONG,
+        _PAPER_SHORT,
+        _PAPER_LONG,
+        # LIBERO's tables; its environment and image encoder come with the [libero] extra
+        dataclasses.replace(
+            _PAPER_SHORT,
+            preset="paper-libero-short",
+            tokenizer=dataclasses.replace(_PAPER_SHORT.tokenizer, window=32, codes=8192),
+            encoder=EncoderConfig(history=1, frame="world"),
+            transformer=TransformerConfig(dim=512, heads=8, cross_layers=6, block_size=68, time="absolute"),
+            sampling=SamplingConfig(temperature=1.0, execution_horizon=8),
+        ),
+    )
+}
+
+
+def get_preset(name: str) -> Config:
+    if name not in PRESETS:
+        raise UnknownNameError("preset", name, PRESETS)
+    return PRESETS[name]

@@ -1,0 +1,66 @@
+"""Demonstrations in memory, and the frames and windows training draws from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mgp.data.store import EpisodeStore
+
+
+def keyed_generator(*key: int) -> torch.Generator:
+    """A generator that depends on its key only, e.g. (seed, stage, step): resuming at a step needs no saved state."""
+    word = np.random.SeedSequence([k & 0xFFFFFFFF for k in key]).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(word >> np.uint64(1)))
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """All episodes end to end: flat arrays over time, and where each episode begins and ends."""
+
+    arrays: dict[str, Tensor]  # "action" (T, A), "state" (T, S), maybe "cloud" (T, P, 3)
+    ends: Tensor  # (E,) one past the last step of each episode
+    seeds: tuple[int, ...] = ()
+    meta: dict = field(default_factory=dict)
+
+    @classmethod
+    def from_store(cls, store: EpisodeStore) -> Demonstrations:
+        keys = [key for key in ("action", "state", "cloud") if key in store.keys]
+        arrays = {key: torch.from_numpy(np.ascontiguousarray(store.load(key))).float() for key in keys}
+        return cls(
+            arrays,
+            torch.as_tensor(store.episode_ends).long(),
+            tuple(map(int, store.seeds if store.seeds is not None else ())),
+            dict(store.meta),
+        )
+
+    def first(self, episodes: int) -> Demonstrations:
+        """Only the first episodes; a store may hold more than a run asks for."""
+        ends = self.ends[:episodes]
+        arrays = {key: array[: int(ends[-1])] for key, array in self.arrays.items()}
+        return Demonstrations(arrays, ends, self.seeds[:episodes], self.meta)
+
+    @property
+    def starts(self) -> Tensor:
+        return torch.cat([self.ends.new_zeros(1), self.ends[:-1]])
+
+    @property
+    def lengths(self) -> Tensor:
+        return self.ends - self.starts
+
+    def episode_of(self, time: Tensor) -> Tensor:
+        return torch.searchsorted(self.ends, time, right=True)
+
+    def history(self, time: Tensor, frames: int, stride: int = 1) -> Tensor:
+        """Flat times (B,) to the times of their newest frames (B, H), oldest first; an episode's first frame repeats."""
+        back = torch.arange(frames - 1, -1, -1) * stride
+        return torch.maximum(time[:, None] - back, self.starts[self.episode_of(time)][:, None])
+
+    def action_windows(self, start: Tensor, length: int, episode: Tensor) -> Tensor:
+        """Actions (B, length, A) from flat times `start`; beyond an episode's ends its first or last action repeats."""
+        time = start[:, None] + torch.arange(length)
+        low, high = self.starts[episode][:, None], self.ends[episode][:, None] - 1
+        return self.arrays["action"][torch.minimum(torch.maximum(time, low), high)]

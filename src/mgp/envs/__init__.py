@@ -1,0 +1,32 @@
+"""Environments by name. A new family is one file and one line in `FAMILIES`."""
+
+from __future__ import annotations
+
+import importlib
+
+from mgp.envs.base import Observation, RobotEnv
+from mgp.errors import UnknownNameError
+
+# family: module with `make(task, observation, **options) -> RobotEnv` and `tasks() -> list[str]`
+FAMILIES = {
+    "metaworld": "mgp.envs.metaworld",
+}
+
+
+def env_names() -> list[str]:
+    modules = {family: importlib.import_module(module) for family, module in FAMILIES.items()}
+    return [f"{family}/{task}" for family, module in modules.items() for task in module.tasks()]
+
+
+def make_env(name: str, observation: str = "cloud", **options) -> RobotEnv:
+    """`make_env("metaworld/assembly", "cloud", points=512)`; `observation`: state, cloud, rgb or depth."""
+    family, _, task = name.partition("/")
+    if family not in FAMILIES:
+        raise UnknownNameError("environment family", family, FAMILIES)
+    module = importlib.import_module(FAMILIES[family])
+    if task not in module.tasks():
+        raise UnknownNameError(f"{family} task", task, module.tasks())
+    return module.make(task, observation, **options)
+
+
+__all__ = ["FAMILIES", "Observation", "RobotEnv", "env_names", "make_env"]

@@ -1,0 +1,217 @@
+"""The 50 Meta-World V3 tasks."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
+import mujoco
+import numpy as np
+from metaworld.env_dict import ALL_V3_ENVIRONMENTS
+from metaworld.policies import ENV_POLICY_MAP
+
+from mgp.envs.base import Observation, RobotEnv
+from mgp.envs.camera import Camera
+from mgp.envs.clouds import CloudCaster
+from mgp.envs.metaworld_tasks import LEVELS, check_task, level, tasks
+from mgp.envs.picture import Picture
+from mgp.envs.scene import Scene
+from mgp.errors import ConfigError, SimulationError, UnknownNameError
+
+# its commands beyond 1 are clipped below
+warnings.filterwarnings("ignore", message=r"Constant\(s\) may be too high", module=r"metaworld\.policies")
+OBSERVATIONS = ("state", "cloud", "rgb", "depth")
+HORIZON = 200  # every expert is done by then; Meta-World itself stops at 500
+CAMERA, CAMERA_POSITION, CAMERA_FOVY = "corner2", (0.6, 0.295, 0.8), 60.0  # as DP3
+# Clouds are cast from DP3's pose but wider: at 60 degrees the goals of stick-push, stick-pull and sweep, and at times
+# the hand and the object in soccer and plate-slide-back-side, are outside of the image.
+CLOUD_FOVY = 100.0
+# for people: nearer to the table than the corner, and not on it
+PICTURE_CAMERA = Camera.looking((0.8, 0.3, 0.75), (0.02, 0.68, 0.16), 50.0)
+
+
+def make(task: str, observation: str = "cloud", **options: Any) -> MetaWorldEnv:
+    valid = inspect.signature(MetaWorldEnv).parameters.keys() - {"task", "observation"}
+    for name in options:
+        if name not in valid:
+            raise UnknownNameError("option of metaworld environments", name, valid)
+    return MetaWorldEnv(task, observation, **options)
+
+
+class MetaWorldEnv(RobotEnv):
+    """One task with unlimited goals. Actions are hand displacement x, y, z (1 = 1 cm) and gripper (1 closes).
+
+    `hold_action` is the zero vector: the hand stays. The gripper dimension is a force, so whoever holds while
+    carrying something should repeat the last gripper command instead of the zero.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 80}  # noqa: RUF012
+
+    def __init__(
+        self,
+        task: str,
+        observation: str = "cloud",
+        *,
+        points: int = 512,
+        arm: bool = False,
+        balance: bool = True,
+        fovy: float = CLOUD_FOVY,
+        size: int = 128,
+        horizon: int = HORIZON,
+    ):
+        """For clouds: `points`, `arm` (cast the arm too), `balance` (see clouds.py), `fovy` in degrees.
+
+        For rgb and depth: `size` in pixels. For all: `horizon` in steps.
+        """
+        check_task(task)
+        if observation not in OBSERVATIONS:
+            raise UnknownNameError("observation", observation, OBSERVATIONS)
+        _check_range("points", points, 1, 8192)
+        _check_range("size", size, 16, 1024)
+        _check_range("horizon", horizon, 1, 500)  # 500: Meta-World refuses step 501
+        _check_range("fovy", fovy, 10, 150, (int, float))
+        for name, flag in (("arm", arm), ("balance", balance)):
+            if not isinstance(flag, bool):
+                raise ConfigError(f"{name}={flag!r} must be True or False")
+        self.name, self.observation, self.horizon = f"metaworld/{task}", observation, horizon
+        # what `make_env` needs to build the same environment again
+        self.options: dict[str, Any] = {"horizon": horizon}
+        if observation == "cloud":
+            self.options |= {"points": points, "arm": arm, "balance": balance, "fovy": fovy}
+        elif observation != "state":
+            self.options |= {"size": size}
+        self.render_mode = "rgb_array"
+        self.hold_action = np.zeros(4, np.float32)
+        self._sim: Any = ALL_V3_ENVIRONMENTS[f"{task}-v3"]()
+        # unlimited goals drawn from the seed, and the goal in the state; the cached space is of the hidden goal
+        self._sim._partially_observable = False
+        self._sim.__dict__.pop("sawyer_observation_space", None)
+        self._sim._freeze_rand_vec = False
+        self._sim.seeded_rand_vec = True
+        self._sim._set_task_called = True
+        self._camera = Camera.of(self._sim.model, CAMERA, CAMERA_POSITION, CAMERA_FOVY)
+        self._scene = Scene(self._sim.model, arm)
+        self._cast = CloudCaster(self._scene, replace(self._camera, fovy=fovy), points, balance)
+        self._picture: Picture | None = None
+        self._gl: Any = None
+        if observation in ("rgb", "depth"):
+            from mgp.envs.gl import GLRenderer  # GL must not be needed for anything else
+
+            self._gl = GLRenderer(self._sim.model, CAMERA, size)
+        self._policy: Any = ENV_POLICY_MAP[f"{task}-v3"]
+        self._state: np.ndarray | None = None  # (39,) float64, None before the first reset
+        self._steps = 0
+
+        self.action_space = gym.spaces.Box(-1, 1, (4,), np.float32)
+        spaces: dict[str, gym.Space] = {"state": _floats(39 if observation == "state" else 9)}
+        if observation == "cloud":
+            spaces["cloud"] = _floats(points, 3)
+        elif observation == "rgb":
+            spaces["rgb"] = gym.spaces.Box(0, 255, (size, size, 3), np.uint8)
+        elif observation == "depth":
+            spaces["depth"] = _floats(size, size)
+        self.observation_space = gym.spaces.Dict(spaces)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Observation, dict]:
+        """Without a seed the next one is drawn from the generator of the last seeded reset, as Gymnasium asks."""
+        gym.Env.reset(self, seed=seed)
+        self._sim.seed(seed if seed is not None else int(self.np_random.integers(2**31)))
+        self._state, _ = self._sim.reset()
+        # without it the goal markers of push, reach, pick-place and others are still those of the last episode
+        mujoco.mj_forward(self._sim.model, self._sim.data)
+        self._place_markers()
+        self._steps = 0
+        return self.observe(), {"success": False}
+
+    def advance(self, action: np.ndarray) -> tuple[float, bool, bool, dict[str, Any]]:
+        if self._state is None:
+            raise SimulationError(f"{self.name} was stepped before its first reset; call reset(seed=...) first")
+        if self._steps >= self.horizon:
+            raise SimulationError(f"{self.name} was stepped past its horizon of {self.horizon}; call reset first")
+        try:
+            action = np.asarray(action, np.float64)
+        except (TypeError, ValueError) as error:
+            raise SimulationError(f"{self.name} takes actions of 4 numbers, got {action!r}") from error
+        if action.shape != (4,) or not np.isfinite(action).all():
+            raise SimulationError(
+                f"{self.name} takes actions of 4 finite numbers, got shape {action.shape} with values "
+                f"{action.ravel()[:8].tolist()}; check the policy's output"
+            )
+        self._state, reward, _, _, info = self._sim.step(np.clip(action, -1, 1))
+        self._place_markers()
+        self._steps += 1
+        truncated = self._steps >= self.horizon
+        return float(reward), False, truncated, {**info, "success": bool(info["success"])}
+
+    def observe(self) -> Observation:
+        if self._state is None:
+            raise SimulationError(f"{self.name} was looked at before its first reset; call reset(seed=...) first")
+        if self.observation == "state":
+            return {"state": self._state.astype(np.float32)}
+        look: Callable[[mujoco.MjData], np.ndarray] = self._cast
+        if self._gl is not None:
+            look = self._gl.rgb if self.observation == "rgb" else self._gl.depth
+        return {self.observation: look(self._sim.data), "state": self.robot_state()}
+
+    def _place_markers(self) -> None:
+        """Put the goal markers where they belong, for whoever looks; the simulation does not depend on them.
+
+        Meta-World does so too, but then calls mj_forward, which puts them back where the model has them: in sweep,
+        door-lock, door-unlock and coffee-button that is a place where no goal ever was.
+        """
+        for name, position in self._sim._target_site_config:
+            # far away means not shown; pick-out-of-hole names the object's place instead of the goal's
+            hidden = np.abs(position).max() > 5
+            self._sim.data.site(name).xpos[:] = position[:3] if hidden else self._sim._target_pos[:3]
+
+    def robot_state(self) -> np.ndarray:
+        """(9,) the hand's and both fingers' positions, as in DP3."""
+        data = self._sim.data
+        sites = (data.site("rightEndEffector").xpos, data.site("leftEndEffector").xpos)
+        return np.concatenate([self._sim.get_endeff_pos(), *sites]).astype(np.float32)
+
+    def expert(self) -> Callable[[], np.ndarray]:
+        """Meta-World's scripted policy; it reads the full state, whatever the observation mode is."""
+        policy = self._policy()
+
+        def act() -> np.ndarray:
+            if self._state is None:
+                raise SimulationError(f"{self.name}'s expert was asked before the first reset")
+            # commands reach +-25; the simulator would clip them to the same rollout
+            return np.clip(policy.get_action(self._state), -1, 1).astype(np.float32)
+
+        return act
+
+    def picture(self, size: int = 160) -> np.ndarray:
+        _check_range("size", size, 16, 1024)
+        if self._state is None:
+            raise SimulationError(f"{self.name} has no picture before its first reset; call reset(seed=...) first")
+        if self._picture is None:
+            self._picture = Picture(self._scene, PICTURE_CAMERA)
+        return self._picture(self._sim.data, size)
+
+    def render(self) -> np.ndarray:  # type: ignore[override]
+        return self.picture()
+
+    def close(self) -> None:
+        if self._gl is not None:
+            self._gl.close()
+            self._gl = None
+        self._sim.close()
+
+
+def _floats(*shape: int) -> gym.spaces.Box:
+    return gym.spaces.Box(-np.inf, np.inf, shape, np.float32)
+
+
+def _check_range(name: str, value: float, low: int, high: int, kinds: tuple[type, ...] = (int,)) -> None:
+    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
+        what = "a whole number" if kinds == (int,) else "a number"
+        raise ConfigError(f"{name}={value!r} must be {what} from {low} to {high}; choose one in that range")
+
+
+__all__ = ["LEVELS", "MetaWorldEnv", "level", "make", "tasks"]

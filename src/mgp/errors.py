@@ -1,0 +1,44 @@
+"""One hierarchy of errors; each message names the value, the limit and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class MGPError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class ConfigError(MGPError):
+    """A setting that cannot work, alone or with another one."""
+
+
+class UnknownNameError(ConfigError):
+    """A preset, task, field or policy that does not exist."""
+
+    def __init__(self, kind: str, name: str, valid: Iterable[str]):
+        valid = sorted(valid)
+        near = difflib.get_close_matches(name, valid, n=1, cutoff=0.4)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"unknown {kind} {name!r}.{hint} Valid: {', '.join(valid)}.")
+
+
+class DataError(MGPError):
+    """A demonstration store that is missing, incomplete, corrupted or of the wrong shape."""
+
+
+class CheckpointError(MGPError):
+    """A checkpoint that is missing, incomplete, corrupted or of another format."""
+
+
+class ObservationError(MGPError):
+    """An observation that must not reach the model: wrong keys, shape, dtype, NaN or Inf."""
+
+
+class SimulationError(MGPError):
+    """An environment that cannot be built or stepped as asked."""
+
+
+class SeedOverlapError(MGPError):
+    """Evaluation seeds that were used for demonstrations."""

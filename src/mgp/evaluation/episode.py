@@ -1,0 +1,120 @@
+"""One episode of an evaluation: what is asked of it, its run through chunks of actions, and what came out."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from mgp.envs.base import Observation, RobotEnv
+from mgp.errors import ConfigError
+from mgp.policies.base import PlanTrace
+
+MISSING_STREAM = 0x6D697373  # keeps these draws apart from those of whoever else uses the episode's seed
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Pictures for people to look at, and the plan's trace, of some of the episodes."""
+
+    seeds: tuple[int, ...]  # episodes to record
+    every: int = 4  # control steps between pictures
+    size: int = 160  # pixels on a side
+
+    def __post_init__(self) -> None:
+        if self.every < 1 or self.size < 1:
+            raise ConfigError(f"recording every={self.every} size={self.size}: both must be at least 1")
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    seed: int
+    success: bool  # at any step
+    success_step: int | None  # control steps taken when success first came, None without it
+    steps: int  # control steps taken
+    replans: int
+    missing: int = 0  # replans whose observation was withheld
+    pictures: np.ndarray | None = None  # (F, size, size, 3) uint8
+    picture_steps: tuple[int, ...] = ()  # control step of each picture
+    trace: PlanTrace | None = None
+
+
+def arrives(seed: int, replan: int, missing: float) -> bool:
+    """Whether the observation of this replanning step arrives: the first always does, the rest by these keys."""
+    if replan == 0 or missing <= 0:
+        return True
+    return np.random.default_rng([MISSING_STREAM, seed, replan]).random() >= missing
+
+
+class Episode:
+    """Drives one environment. It looks only at the frames the next plan needs: looking means casting a point cloud."""
+
+    def __init__(
+        self, env: RobotEnv, seed: int, history: int, *, missing: float, full_length: bool, recording: Recording | None
+    ):
+        self.env, self.seed, self.history = env, seed, history
+        self.missing, self.full_length = missing, full_length
+        self.recording = recording if recording is not None and seed in recording.seeds else None
+        first, _ = env.reset(seed=seed)
+        # the first frame stands for those before it
+        self.frames: deque[Observation] = deque([first] * history, maxlen=history)
+        self.steps = self.replans = self.withheld = 0
+        self.success_step: int | None = None
+        self.done = False
+        self.pictures: list[np.ndarray] = []
+        self.picture_steps: list[int] = []
+        self._take_picture()
+
+    @property
+    def observed(self) -> bool:
+        """Whether the observation of the coming replan is there."""
+        return arrives(self.seed, self.replans, self.missing)
+
+    def run(self, actions: np.ndarray) -> None:
+        """Advance through a chunk (T, A), looking at its last `history` frames if the next plan will see them."""
+        self.withheld += not self.observed
+        self.replans += 1
+        last_chunk = self.steps + len(actions) >= self.env.horizon  # no plan follows, so nobody looks
+        first_look = len(actions) - self.history if self.observed and not last_chunk else len(actions)
+        for index, action in enumerate(actions):
+            _, terminated, truncated, info = self.env.advance(action)
+            self.steps += 1
+            if info["success"] and self.success_step is None:
+                self.success_step = self.steps
+                self.done = not self.full_length
+            self.done = self.done or terminated or truncated or self.steps >= self.env.horizon
+            if self.recording is not None and (self.done or self.steps % self.recording.every == 0):
+                self._take_picture()
+            if self.done:
+                return
+            if index >= first_look:
+                self.frames.append(self.env.observe())
+
+    def result(self, trace: PlanTrace | None) -> EpisodeResult:
+        return EpisodeResult(
+            seed=self.seed,
+            success=self.success_step is not None,
+            success_step=self.success_step,
+            steps=self.steps,
+            replans=self.replans,
+            missing=self.withheld,
+            pictures=np.stack(self.pictures) if self.pictures else None,
+            picture_steps=tuple(self.picture_steps),
+            trace=None if trace is None or self.recording is None else cut(trace, self.replans),
+        )
+
+    def _take_picture(self) -> None:
+        if self.recording is None:
+            return
+        with suppress(NotImplementedError):  # an environment need not have pictures
+            self.pictures.append(self.env.picture(self.recording.size))
+            self.picture_steps.append(self.steps)
+
+
+def cut(trace: PlanTrace, replans: int) -> PlanTrace:
+    """The trace up to the episode's end: its row was planned for as long as its neighbours ran."""
+    return PlanTrace(
+        trace.executed[:replans], trace.tokens[:replans], trace.confidence[:replans], trace.masked[:replans]
+    )

@@ -1,0 +1,124 @@
+"""How long the policy thinks, at batch 1, as on one robot.
+
+The clock runs inside the loop that evaluation itself uses, so what is timed is what is run.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from mgp.envs.base import Observation, RobotEnv
+from mgp.evaluation.parallel import torch_threads
+from mgp.evaluation.rollout import rollout
+from mgp.evaluation.statistics import median, percentile
+from mgp.policies.base import Policy
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds; `sequence` is the sum over a whole episode, `step` is replan / execution horizon."""
+
+    replan: float  # median
+    replan_p95: float
+    step: float
+    sequence: float
+
+
+@dataclass(frozen=True)
+class Latency:
+    threads: int
+    replans: int  # timed
+    policy: Timing
+    with_observation: Timing  # and the looks at the frames the plan sees
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def measure(policy: Policy, env: RobotEnv, seed: int, threads: int | None = None, warm_up: int = 3) -> Latency:
+    """Time one full-length episode. `threads=None`: torch's default. Run it while no workers are busy."""
+    import torch
+
+    clock = _Clock()
+    timed = cast(Policy, _TimedPolicy(policy, clock)), [cast(RobotEnv, _TimedEnv(env, clock))]
+    with torch_threads(threads or torch.get_num_threads()):
+        for _ in range(warm_up):  # the first plans allocate and choose kernels
+            policy.reset([seed])
+            first, _ = env.reset(seed=seed)
+            policy.plan({key: np.stack([first[key]] * policy.history)[None] for key in policy.observation_shapes})
+        rollout(*timed, [seed], full_length=True)
+        used = torch.get_num_threads()
+    thinking = np.array(clock.plans) * 1e3
+    looking = np.array(clock.looks) * 1e3
+    return Latency(
+        threads=used,
+        replans=len(thinking),
+        policy=_timing(thinking, policy.execution_horizon),
+        with_observation=_timing(thinking + looking, policy.execution_horizon),
+    )
+
+
+def measure_both(policy: Policy, env: RobotEnv, seed: int) -> list[Latency]:
+    """With one thread and with torch's default number."""
+    import torch
+
+    counts = sorted({1, torch.get_num_threads()})
+    return [measure(policy, env, seed, count) for count in counts]
+
+
+def _timing(milliseconds: np.ndarray, execution_horizon: int) -> Timing:
+    middle = median(milliseconds.tolist())
+    return Timing(
+        replan=middle,
+        replan_p95=percentile(milliseconds.tolist(), 95),
+        step=middle / execution_horizon,
+        sequence=float(milliseconds.sum()),
+    )
+
+
+class _Clock:
+    """Seconds of each plan, and of the looks before it."""
+
+    def __init__(self) -> None:
+        self.plans: list[float] = []
+        self.looks: list[float] = []
+        self.since_plan = 0.0
+
+
+class _TimedPolicy:
+    def __init__(self, policy: Policy, clock: _Clock):
+        self._policy, self._clock = policy, clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
+
+    def plan(self, observation: Observation, observed: np.ndarray | None = None) -> np.ndarray:
+        self._clock.looks.append(self._clock.since_plan)
+        self._clock.since_plan = 0.0
+        start = time.perf_counter()
+        actions = self._policy.plan(observation, observed)
+        self._clock.plans.append(time.perf_counter() - start)
+        return actions
+
+
+class _TimedEnv:
+    def __init__(self, env: RobotEnv, clock: _Clock):
+        self._env, self._clock = env, clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+    def reset(self, *, seed: int | None = None) -> tuple[Observation, dict]:
+        first = self._env.reset(seed=seed)
+        self.observe()  # `reset` looks too, but cannot be timed apart from setting up the world
+        return first
+
+    def observe(self) -> Observation:
+        start = time.perf_counter()
+        observation = self._env.observe()
+        self._clock.since_plan += time.perf_counter() - start
+        return observation

@@ -1,0 +1,139 @@
+"""The record of one evaluation, and its JSON. Pictures go to an .npz beside it, so that the JSON stays readable.
+
+Schema (`format` 1): every field of `Evaluation` but the pictures; `success` and `interval` are written too, for readers
+without this package. An episode's trace, if recorded, is four lists; a confidence that is not finite is null.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mgp.errors import DataError
+from mgp.evaluation.episode import EpisodeResult
+from mgp.evaluation.statistics import wilson
+from mgp.files import write_atomic
+from mgp.policies.base import PlanTrace
+
+FORMAT = 1
+INTEGERS = ("executed", "tokens", "masked")  # arrays of a trace that hold whole numbers
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    method: str  # as the paper writes it: MGP-Short, MGP-Long, MGP-Full, MGP-w/o-SM, ...
+    task: str  # the environment's name, e.g. "metaworld/assembly"
+    observation: str
+    episodes: tuple[EpisodeResult, ...]
+    preset: str = ""
+    training_seed: int | None = None
+    training_minutes: float | None = None
+    demonstrations: int | None = None
+    variant: dict[str, Any] = field(default_factory=dict)  # options that differ from the preset: temperature, ...
+    missing: float = 0.0
+    options: dict[str, Any] = field(default_factory=dict)  # of the environment
+    execution_horizon: int | None = None
+    latency: tuple[dict[str, Any], ...] = ()  # `Latency.as_dict`, one for each number of threads
+    seconds: float | None = None  # the episodes took, in all
+    commit: str = "unknown"
+    machine: str = ""
+    date: str = ""  # ISO 8601, UTC
+
+    @property
+    def successes(self) -> int:
+        return sum(episode.success for episode in self.episodes)
+
+    @property
+    def success(self) -> float:
+        return self.successes / len(self.episodes) if self.episodes else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return wilson(self.successes, len(self.episodes))
+
+    def save(self, path: Path) -> None:
+        """Write PATH.json and, if there are pictures, PATH.npz."""
+        pictures: dict[str, Any] = {}
+        for episode in self.episodes:
+            if episode.pictures is not None:
+                pictures[f"pictures_{episode.seed}"] = episode.pictures
+        side = _named(path, ".npz")
+        if pictures:
+            buffer = io.BytesIO()
+            np.savez_compressed(buffer, **pictures)
+            write_atomic(side, buffer.getvalue())
+        else:
+            side.unlink(missing_ok=True)  # of an earlier evaluation of this name
+        content = {
+            "format": FORMAT,
+            **{f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "episodes"},
+            "success": self.success,
+            "interval": self.interval,
+            "episodes": [_episode_out(episode) for episode in self.episodes],
+        }
+        write_atomic(_named(path, ".json"), json.dumps(content, indent=1, allow_nan=False).encode())
+
+    @classmethod
+    def load(cls, path: Path) -> Evaluation:
+        try:
+            content = json.loads(_named(path, ".json").read_text())
+            if content["format"] != FORMAT:
+                raise DataError(f"{path} has format {content['format']}, this version reads {FORMAT}: evaluate again")
+            known = {f.name for f in dataclasses.fields(cls)}
+            content["episodes"] = tuple(_episode_in(one, path) for one in content["episodes"])
+            content["latency"] = tuple(content.get("latency", ()))
+            return cls(**{key: value for key, value in content.items() if key in known})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"{path} is no evaluation of mgp ({error!r}): evaluate again") from error
+
+
+def _named(path: Path, suffix: str) -> Path:
+    """`with_suffix` would take the end of "temperature=0.5" for one."""
+    return path.with_suffix(suffix) if path.suffix == ".json" else path.with_name(path.name + suffix)
+
+
+def _episode_out(episode: EpisodeResult) -> dict[str, Any]:
+    fields = {f.name: getattr(episode, f.name) for f in dataclasses.fields(episode)}
+    del fields["pictures"]
+    if episode.trace is None:
+        del fields["trace"]
+    else:
+        fields["trace"] = {
+            name: np.asarray(values).tolist() if name in INTEGERS else _rounded(values)
+            for name, values in asdict(episode.trace).items()
+        }
+    return fields
+
+
+def _rounded(values: np.ndarray) -> list[list[float | None]]:
+    """Four digits are more than a picture shows, and make the file a third of the size."""
+    rows = np.asarray(values, np.float64).tolist()
+    return [[round(value, 4) if math.isfinite(value) else None for value in row] for row in rows]
+
+
+def _episode_in(fields: dict[str, Any], path: Path) -> EpisodeResult:
+    trace = fields.pop("trace", None)
+    if trace is not None:
+        arrays = {name: np.array(trace[name], int if name in INTEGERS else float) for name in trace}
+        trace = PlanTrace(**arrays)
+        if not trace.confidence.shape == trace.masked.shape == trace.tokens.shape or trace.tokens.ndim != 2:
+            raise ValueError(f"the trace of seed {fields.get('seed')} has arrays of unequal shape")
+    fields["picture_steps"] = tuple(fields.get("picture_steps", ()))
+    return EpisodeResult(**fields, trace=trace, pictures=_pictures(_named(path, ".npz"), fields["seed"]))
+
+
+def _pictures(side: Path, seed: int) -> np.ndarray | None:
+    """Pictures are for looking at: without them, or with a broken file, the figures still stand."""
+    try:
+        with np.load(side, allow_pickle=False) as archive:
+            pictures = archive[f"pictures_{int(seed)}"]
+    except Exception:  # a zip can be broken in many ways, and each raises something else
+        return None
+    return pictures if pictures.dtype == np.uint8 and pictures.ndim == 4 and pictures.shape[-1] == 3 else None

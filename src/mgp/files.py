@@ -1,0 +1,94 @@
+"""Files that are whole or absent: temporary name, fsync, rename; and checksums to prove it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mgp.errors import CheckpointError
+
+
+def fsync_path(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Replace a file; a crash leaves the old or the new one, never half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    fsync_path(path.parent)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder that appears under its name only when the block has written all of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        for file in temporary.iterdir():
+            fsync_path(file)
+        fsync_path(temporary)
+        if path.exists():  # a folder cannot be replaced in one step: move the old one aside first
+            old = path.with_name(f".{path.name}.{os.getpid()}.old")
+            shutil.rmtree(old, ignore_errors=True)
+            os.replace(path, old)
+            os.replace(temporary, path)
+            shutil.rmtree(old)
+        else:
+            os.replace(temporary, path)
+        fsync_path(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def seal(folder: Path, meta: dict[str, Any]) -> None:
+    """Write meta.json, with the checksum of every other file of the folder."""
+    sums = {file.name: sha256(file) for file in sorted(folder.iterdir())}
+    (folder / "meta.json").write_text(json.dumps({**meta, "sha256": sums}, indent=2))
+
+
+def unseal(folder: Path, version: int, only: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """Check format and checksums of a sealed folder (of the files in `only`, else of all), return its meta."""
+    try:
+        meta = json.loads((folder / "meta.json").read_text())
+        sums = dict(meta["sha256"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{folder} is no checkpoint or its meta.json is damaged ({error}): name a folder that `mgp train` wrote"
+        ) from error
+    if meta.get("format") != version:
+        raise CheckpointError(
+            f"{folder} has format {meta.get('format')}, this version reads {version}: use the mgp that wrote it"
+        )
+    for name, digest in sums.items():
+        if only is not None and name not in only:
+            continue
+        file = folder / name
+        if not file.is_file():
+            raise CheckpointError(f"{file} is missing: restore it, or resume from an earlier checkpoint beside it")
+        if sha256(file) != digest:
+            raise CheckpointError(f"{file} is corrupted (checksum differs): use an earlier checkpoint beside it")
+    return meta
+
+
+def sha256(file: Path) -> str:
+    with open(file, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

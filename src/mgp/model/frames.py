@@ -1,0 +1,25 @@
+"""Observations in the hand's frame.
+
+Where actions are displacements of the hand, what matters is where things are relative to it. With ten demonstrations
+an absolute position tells *which demonstration this is*, and a model then plays that one back; relative ones do not.
+The first three numbers of the state must be the hand's position, the following triples other points of the gripper.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def cloud_to_hand(cloud: Tensor, state: Tensor) -> Tensor:
+    """Clouds (..., P, 3) relative to the hand of their own frame, state (..., S)."""
+    return cloud - state[..., None, :3]
+
+
+def state_to_hand(state: Tensor) -> Tensor:
+    """State history (B, H, S): gripper points relative to the hand; the hand to its newest place, but height kept."""
+    hand = state[..., :3]
+    moved = hand - hand[:, -1:]
+    height = hand[..., 2:3]
+    points = (state[..., 3:].unflatten(-1, (-1, 3)) - hand[..., None, :]).flatten(-2)
+    return torch.cat([moved, height, points], dim=-1)

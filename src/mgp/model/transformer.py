@@ -1,0 +1,124 @@
+"""Masked Generative Transformer (paper, section "Masked Generative Transformer").
+
+Encoder-only: cross-attention layers to the observation, then self-attention layers among the tokens, all in parallel.
+B batch, N tokens, H observation frames, D model width, K codes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mgp.config import TransformerConfig
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Codes are 0 .. codes-1; the specials follow. Only codes and [END] are ever predicted."""
+
+    codes: int
+
+    @property
+    def end(self) -> int:
+        return self.codes
+
+    @property
+    def pad(self) -> int:
+        return self.codes + 1
+
+    @property
+    def mask(self) -> int:
+        return self.codes + 2
+
+    @property
+    def predicted(self) -> int:
+        """Width of the logits: codes and [END]."""
+        return self.codes + 1
+
+
+class Attention(nn.Module):
+    def __init__(self, dim: int, heads: int, source_dim: int):
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(dim, dim)
+        self.key_value = nn.Linear(source_dim, 2 * dim)
+        self.out = nn.Linear(dim, dim)
+
+    def forward(self, x: Tensor, source: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """x (B, N, D) attends to source (B, M, D') where `allowed` (B, M) is true."""
+        q = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, N, d)
+        k, v = self.key_value(source).unflatten(-1, (2 * self.heads, -1)).transpose(1, 2).chunk(2, dim=1)
+        mask = None if allowed is None else allowed[:, None, None, :]
+        return self.out(F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(-2))
+
+
+class Block(nn.Module):
+    """Pre-norm attention and MLP; attends to `source` if given, else to the tokens themselves."""
+
+    def __init__(self, dim: int, heads: int, dropout: float):
+        super().__init__()
+        self.norm_attention, self.norm_mlp = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.attention = Attention(dim, heads, dim)
+        self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, source: Tensor | None = None, allowed: Tensor | None = None) -> Tensor:
+        normed = self.norm_attention(x)
+        x = x + self.dropout(self.attention(normed, normed if source is None else source, allowed))
+        return x + self.dropout(self.mlp(self.norm_mlp(x)))
+
+
+class MaskedTransformer(nn.Module):
+    def __init__(self, config: TransformerConfig, codebook: Tensor, condition_dim: int, history: int):
+        super().__init__()
+        self.config = config
+        codes, code_dim = codebook.shape
+        self.vocabulary = Vocabulary(codes)
+        # The tokenizer's own vectors, frozen, embed the codes; specials have learned ones.
+        self.register_buffer("code_vectors", codebook.detach().clone())
+        self.register_buffer("code_scale", codebook.std().clamp_min(1e-6).detach().clone())
+        self.embed_code = nn.Linear(code_dim, config.dim)
+        self.embed_special = nn.Parameter(0.02 * torch.randn(3, config.dim))  # [END], [PAD], [MASK]
+        self.embed_condition = nn.Linear(condition_dim, config.dim)
+        self.embed_frame = nn.Parameter(0.02 * torch.randn(history, config.dim))
+        positions = config.block_size * (2 if config.time == "relative" else 1)
+        self.embed_time = nn.Parameter(0.02 * torch.randn(positions, config.dim))
+        self.cross = nn.ModuleList(Block(config.dim, config.heads, config.dropout) for _ in range(config.cross_layers))
+        self.selfs = nn.ModuleList(Block(config.dim, config.heads, config.dropout) for _ in range(config.self_layers))
+        self.norm_condition, self.norm_out = nn.LayerNorm(config.dim), nn.LayerNorm(config.dim)
+        if config.head == "linear":
+            self.head = nn.Linear(config.dim, self.vocabulary.predicted)
+        else:
+            self.head = nn.Linear(config.dim, code_dim + 1)  # a point in code space, and the logit of [END]
+            self.log_sharpness = nn.Parameter(torch.zeros(()))
+
+    def forward(self, tokens: Tensor, condition: Tensor, executed: Tensor) -> Tensor:
+        """Tokens (B, N) with [MASK]s, condition (B, H, C), executed (B,) tokens so far, to logits (B, N, K + 1)."""
+        vocabulary = self.vocabulary
+        special = tokens >= vocabulary.codes
+        x = self.embed_code(self.code_vectors[tokens.masked_fill(special, 0)] / self.code_scale)
+        x = torch.where(special[..., None], self.embed_special[(tokens - vocabulary.codes).clamp_min(0)], x)
+        place = torch.arange(tokens.shape[1], device=tokens.device)[None].expand_as(tokens)
+        if self.config.time == "relative":
+            place = place - executed[:, None] + self.config.block_size
+        x = x + self.embed_time[place]
+        source = self.norm_condition(self.embed_condition(condition) + self.embed_frame)
+        for block in self.cross:
+            x = block(x, source)
+        allowed = None
+        if bool((tokens == vocabulary.pad).any()):
+            allowed = tokens != vocabulary.pad
+        for block in self.selfs:
+            x = block(x, allowed=allowed)
+        x = self.norm_out(x)
+        return self.head(x).float() if self.config.head == "linear" else self._code_logits(self.head(x).float())
+
+    def _code_logits(self, out: Tensor) -> Tensor:
+        """Minus squared distances to the codes: near-duplicate codes get near-equal logits by construction."""
+        point, end = out[..., :-1], out[..., -1:]
+        codes = self.code_vectors / self.code_scale
+        distance = point.square().sum(-1, keepdim=True) - 2 * point @ codes.T + codes.square().sum(-1)
+        return torch.cat([-distance * self.log_sharpness.exp(), end], dim=-1)

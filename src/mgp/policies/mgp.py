@@ -1,0 +1,143 @@
+"""MGP behind the policy contract: MGP-Short and MGP-Long share everything but how they sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mgp.config import Config, SamplingConfig
+from mgp.data.demonstrations import keyed_generator
+from mgp.model.network import MGPNetwork
+from mgp.policies.base import PlanTrace, Policy, check_observation
+from mgp.policies.files import load_network, save_network
+from mgp.sampling.long import LongPlanner
+from mgp.sampling.short import plan_short
+
+
+class MGP(Policy):
+    """B episodes, H frames, N tokens, A action width."""
+
+    def __init__(
+        self,
+        network: MGPNetwork,
+        observation_shapes: dict[str, tuple[int, ...]],
+        hold: np.ndarray,
+        sampling: SamplingConfig | None = None,
+        device: str = "cpu",
+    ):
+        config = network.config
+        self.config: Config = replace(config, sampling=sampling or config.sampling)
+        self.network = network.eval().to(device)
+        self.device = torch.device(device)
+        self.history = (config.encoder.history - 1) * config.encoder.stride + 1
+        self.execution_horizon = self.config.sampling.execution_horizon
+        self.observation_shapes = dict(observation_shapes)
+        self.hold = np.asarray(hold, dtype=np.float32)  # (A,) NaN where the last command goes on, as a gripper's
+        self.reset([0])
+
+    def reset(self, seeds: Sequence[int]) -> None:
+        self._forget()
+        self._generators = [keyed_generator(self.config.seed, seed) for seed in seeds]
+        self._last = np.tile(np.nan_to_num(self.hold), (len(seeds), 1))  # (B, A) last command of each episode
+        self._planner = LongPlanner(
+            self.config.sampling, self.network.transformer.vocabulary, self.config.tokens, self._generators
+        )
+
+    @torch.inference_mode()
+    def plan(self, observation: dict[str, np.ndarray], observed: np.ndarray | None = None) -> np.ndarray:
+        batch = len(self._generators)
+        seen = np.ones(batch, dtype=bool) if observed is None else np.asarray(observed, dtype=bool)
+        arrays = {key: np.asarray(observation[key])[seen] for key in self.observation_shapes if key in observation}
+        check_observation(arrays, self.observation_shapes, leading=2)
+        condition = self._condition(arrays, seen)
+        actions = self._long(condition, seen) if self.config.policy == "long" else self._short(condition, seen)
+        self._last = actions[:, -1].copy()
+        return actions
+
+    def _condition(self, arrays: dict[str, np.ndarray], seen: np.ndarray) -> Tensor:
+        """The condition (B, H, C); rows without an observation are zeros that nobody looks at."""
+        keep = slice(None, None, self.config.encoder.stride)
+        tensors = {
+            key: torch.as_tensor(value[:, keep], dtype=torch.float32, device=self.device)
+            for key, value in arrays.items()
+        }
+        full = torch.zeros(len(seen), self.config.encoder.history, self.network.encoder.dim, device=self.device)
+        if seen.any():
+            full[torch.from_numpy(seen)] = self.network.condition(
+                tensors["state"], tensors.get("cloud"), tensors["state"]
+            )
+        return full
+
+    def _logits(self, tokens: Tensor, condition: Tensor, executed: Tensor) -> Tensor:
+        out = self.network.transformer(tokens.to(self.device), condition, executed.to(self.device))
+        return out.cpu()
+
+    def _short(self, condition: Tensor, seen: np.ndarray) -> np.ndarray:
+        """The window starts at the oldest frame; what lies before now is not executed."""
+        start, run = self.config.past, self.execution_horizon
+        nothing = torch.zeros(len(seen), dtype=torch.long)
+        out = plan_short(
+            lambda tokens: self._logits(tokens, condition, nothing),
+            len(seen),
+            self.config.tokens,
+            self.config.sampling,
+            self.network.transformer.vocabulary,
+            self._generators,
+        )
+        actions = self.network.actions(out.tokens.to(self.device))[:, start : start + run].cpu().numpy()
+        return np.where(seen[:, None, None], actions, self._holding()[:, None])
+
+    def _long(self, condition: Tensor, seen: np.ndarray) -> np.ndarray:
+        per, run = self.config.tokenizer.actions_per_token, self.execution_horizon
+        start = self._planner.executed
+        plan = self._planner.step(
+            lambda tokens, executed: self._logits(tokens, condition, executed), torch.from_numpy(seen), run // per
+        )
+        # [END] and what follows are never decoded: the last code stands in, and those steps hold position
+        codes = self.network.transformer.vocabulary.codes
+        over = (
+            (plan >= codes).cummax(1).values
+            if bool((plan >= codes).any())
+            else torch.zeros_like(plan, dtype=torch.bool)
+        )
+        last = torch.where(over, 0, torch.arange(plan.shape[1])).cummax(1).values
+        safe = plan.gather(1, last).clamp_max(codes - 1)
+        actions = self.network.actions(safe.to(self.device)).cpu().numpy()  # (B, T, A)
+        steps = np.arange(start * per, start * per + run)
+        chosen = actions[:, np.minimum(steps, actions.shape[1] - 1)]
+        ended = (steps >= actions.shape[1]) | over.numpy()[:, np.minimum(steps // per, plan.shape[1] - 1)]
+        if not ended.any():
+            return chosen
+        out = np.empty_like(chosen)
+        for step in range(run):
+            out[:, step] = np.where(ended[:, step, None], self._holding(), chosen[:, step])
+            self._last = out[:, step]
+        return out
+
+    def _holding(self) -> np.ndarray:
+        """(B, A) the action that keeps each robot where it is."""
+        return np.where(np.isnan(self.hold), self._last, self.hold)
+
+    def trace(self, episode: int) -> PlanTrace | None:
+        log = self._planner.log
+        if self.config.policy != "long" or not log:
+            return None
+        return PlanTrace(**{key: np.stack([entry[key][episode] for entry in log]) for key in log[0]})
+
+    def with_sampling(self, **changes: object) -> MGP:
+        """The same weights, sampled otherwise: `policy.with_sampling(variant="full", temperature=0.5)`."""
+        sampling = replace(self.config.sampling, **changes)  # type: ignore[arg-type]
+        return MGP(self.network, self.observation_shapes, self.hold, sampling, str(self.device))
+
+    def save(self, folder: Path) -> None:
+        save_network(self.network, folder, self.observation_shapes, self.hold)
+
+    @classmethod
+    def load(cls, folder: Path, sampling: SamplingConfig | None = None, device: str = "cpu") -> MGP:
+        network, shapes, hold = load_network(folder)
+        return cls(network, shapes, hold, sampling, device)

@@ -1,0 +1,38 @@
+"""The paper's own figures, to stand beside ours. They are of Meta-World V2 and an RTX 4090."""
+
+from __future__ import annotations
+
+import csv
+import functools
+from importlib import resources
+
+
+@functools.cache
+def _rows(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(resources.files("mgp.report").joinpath(name).read_text().splitlines()))
+
+
+def paper_success(method: str, task: str) -> float | None:
+    """Success rate of a method on a task named as here ("metaworld/assembly"), None where the paper has none."""
+    family, _, name = task.partition("/")
+    if family != "metaworld":
+        return None
+    for row in _rows("paper_metaworld.csv"):
+        if row["task"] == name and row["method"] == method:
+            return float(row["success"])
+    return None
+
+
+def paper_level(task: str) -> str:
+    """easy, medium, hard or very-hard; "" if unknown."""
+    name = task.partition("/")[2]
+    return next((row["level"] for row in _rows("paper_metaworld.csv") if row["task"] == name), "")
+
+
+def paper_latency(method: str) -> tuple[float | None, float | None]:
+    """Milliseconds per step and per sequence, as far as the paper gives them."""
+    for row in _rows("paper_latency.csv"):
+        if row["method"] == method:
+            step, sequence = row["ms_per_step"], row["ms_per_sequence"]
+            return float(step) if step else None, float(sequence) if sequence else None
+    return None, None

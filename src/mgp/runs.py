@@ -1,0 +1,98 @@
+"""Where a run keeps its things, and how to load the policy it trained."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mgp.config import Config, EnvConfig
+from mgp.errors import CheckpointError
+from mgp.files import write_atomic
+from mgp.policies.mgp import MGP
+from mgp.training.checkpoint import newest
+
+METHODS = {"long": "MGP-Long", "full": "MGP-Full", "no-sm": "MGP-w/o-SM"}
+
+
+def demonstrations_path(env: EnvConfig, root: Path = Path("data")) -> Path:
+    points = str(env.points) if env.observation == "cloud" else ""
+    seed = f"-seed{env.seed}" if env.seed else ""
+    return root / f"{env.name.replace('/', '-')}-{env.observation}{points}{seed}.zarr"
+
+
+def run_path(config: Config, root: Path = Path("runs")) -> Path:
+    return root / f"{config.env.name.partition('/')[2]}-{config.preset}-seed{config.seed}"
+
+
+def method_name(config: Config) -> str:
+    """As the paper writes it."""
+    return "MGP-Short" if config.policy == "short" else METHODS[config.sampling.variant]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished or interrupted training: `checkpoints/`, config.json, metrics.csv, evals.csv, eval/*.json."""
+
+    folder: Path
+    checkpoint: Path
+    config: Config
+    meta: dict[str, Any]  # of the checkpoint
+
+    @classmethod
+    def open(cls, folder: Path | str) -> Run:
+        folder = Path(folder)
+        found = newest(folder)
+        if found is None:
+            raise CheckpointError(f"{folder} holds no checkpoint: name a folder that `mgp train` wrote")
+        return cls(folder, found[0], Config.from_json(found[1]["config"]), found[1])
+
+    @property
+    def demonstration_seeds(self) -> list[int]:
+        return list(self.meta["demonstration_seeds"])
+
+    @property
+    def minutes(self) -> float:
+        return round(self.meta["progress"]["seconds"] / 60, 2)
+
+    def loader(self, device: str = "cpu", **sampling: Any) -> partial[MGP]:
+        """A picklable function that loads the policy, for worker processes."""
+        return partial(load_policy, self.checkpoint, device=device, **sampling)
+
+
+def load_policy(folder: Path | str, device: str = "cpu", **sampling: Any) -> MGP:
+    """The policy of a checkpoint folder or of a run, sampled as asked: `load_policy("runs/x", temperature=0.5)`."""
+    folder = Path(folder)
+    if (folder / "checkpoints").is_dir():
+        folder = Run.open(folder).checkpoint
+    policy = MGP.load(folder, device=device)
+    return policy.with_sampling(**sampling) if sampling else policy
+
+
+def write_summary(folder: Path, config: Config, values: dict[str, Any]) -> None:
+    write_atomic(folder / "config.json", config.to_json().encode())
+    write_atomic(folder / "summary.json", json.dumps(values, indent=2).encode())
+
+
+def append_eval(folder: Path, row: dict[str, Any]) -> None:
+    """One evaluation in the course of training, into evals.csv; a step evaluated again replaces its row."""
+    path = folder / "evals.csv"
+    rows = []
+    if path.exists():
+        with open(path, newline="") as file:
+            rows = [old for old in csv.DictReader(file) if int(old["step"]) != row["step"]]
+    rows.append({key: str(value) for key, value in row.items()})
+    lines = [",".join(row), *(",".join(r[key] for key in row) for r in rows)]
+    write_atomic(path, (os.linesep.join(lines) + os.linesep).encode())
+
+
+def for_task(config: Config, task: str | None) -> Config:
+    """The configuration with another environment; a bare task name keeps the family."""
+    if task is None:
+        return config
+    name = task if "/" in task else f"{config.env.name.partition('/')[0]}/{task}"
+    return replace(config, env=replace(config.env, name=name))

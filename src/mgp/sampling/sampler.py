@@ -1,0 +1,78 @@
+"""Mask-and-refine sampling: pure functions of (logits function, tokens, schedule, generators).
+
+B batch, N tokens, K codes. Nothing is changed in place: tokens go in and new ones come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mgp.sampling.schedule import mask_counts
+
+LogitsFn = Callable[[Tensor], Tensor]  # tokens (B, N) with [MASK]s to logits (B, N, V)
+Generators = Sequence[torch.Generator]  # one an episode, so that a batch equals its rows sampled alone
+
+KNOWN = float("inf")  # confidence of tokens that must not be picked for masking
+
+
+class Refined(NamedTuple):
+    tokens: Tensor  # (B, N)
+    confidence: Tensor  # (B, N) probability of the standing token when it was drawn; KNOWN where it was given
+    rounds: Tensor  # (B, N) in how many rounds the token was masked
+
+
+def gumbel_max(logits: Tensor, temperature: float, generators: Generators) -> Tensor:
+    """Equation 3: argmax of logits / temperature + Gumbel noise; temperature 0 is the plain argmax."""
+    if temperature == 0:
+        return logits.argmax(-1)
+    uniform = torch.stack([torch.rand(logits.shape[1:], generator=g) for g in generators]).to(logits.device)
+    noise = -torch.log(-torch.log(uniform.clamp(1e-10, 1 - 1e-7)))
+    return (logits / temperature + noise).argmax(-1)
+
+
+def confidence_of(logits: Tensor, tokens: Tensor) -> Tensor:
+    """Softmax probability of the tokens that stand in the plan (B, N); 0 for tokens the logits do not cover."""
+    covered = tokens < logits.shape[-1]
+    chosen = logits.softmax(-1).gather(-1, tokens.masked_fill(~covered, 0)[..., None]).squeeze(-1)
+    return chosen * covered
+
+
+def lowest(confidence: Tensor, count: Tensor) -> Tensor:
+    """The `count` (B,) least confident positions of each row, by rank: right whatever positions are KNOWN."""
+    rank = confidence.argsort(dim=-1, stable=True).argsort(dim=-1, stable=True)
+    return (rank < count[:, None]) & (confidence < KNOWN)
+
+
+def refine(
+    logits_fn: LogitsFn,
+    tokens: Tensor,
+    masked: Tensor,
+    mask_token: int,
+    rounds: int,
+    temperature: float,
+    generators: Generators,
+    forbidden: Sequence[int] = (),
+) -> Refined:
+    """Fill the masked positions (B, N), re-mask the least confident of them by the schedule, fill again, `rounds` times.
+
+    Positions that are not masked at the start never change. `forbidden` token ids (such as [END]) are never drawn.
+    """
+    counts = mask_counts(masked, rounds)
+    confidence = torch.full(tokens.shape, KNOWN, device=tokens.device)
+    confidence = torch.where(masked, torch.zeros_like(confidence), confidence)
+    times = torch.zeros_like(tokens)
+    for i in range(rounds):
+        hidden = masked if i == 0 else lowest(confidence, counts[:, i])
+        logits = logits_fn(torch.where(hidden, mask_token, tokens))
+        if forbidden:
+            logits = logits.clone()
+            logits[..., list(forbidden)] = -torch.inf
+        drawn = gumbel_max(logits, temperature, generators)
+        tokens = torch.where(hidden, drawn, tokens)
+        confidence = torch.where(hidden, confidence_of(logits, drawn), confidence)
+        times = times + hidden
+    return Refined(tokens, confidence, times)

@@ -1,0 +1,87 @@
+"""Action tokenizer (paper, section "Action Tokenizer"): a 1-D convolutional VQ-VAE.
+
+B batch, T actions, A action width, N tokens = T / actions_per_token, D code width, K codes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from mgp.config import TokenizerConfig
+from mgp.errors import DataError
+from mgp.tokenizer import conv
+from mgp.tokenizer.codebook import Codebook
+
+
+class TokenizerLoss(NamedTuple):
+    total: Tensor
+    reconstruction: Tensor
+    commit: Tensor
+    resets: int
+
+
+class ActionTokenizer(nn.Module):
+    """Works on normalised actions in [-1, 1]."""
+
+    def __init__(self, config: TokenizerConfig, action_dim: int):
+        super().__init__()
+        self.config, self.action_dim = config, action_dim
+        stages = config.actions_per_token.bit_length() - 1
+        shape = (stages, config.residual_blocks, config.dilation_growth)
+        self.encoder = conv.encoder(action_dim, config.width, config.code_dim, *shape)
+        self.decoder = conv.decoder(action_dim, config.width, config.code_dim, *shape)
+        self.codebook = Codebook(config.codes, config.code_dim, config.ema_decay, config.reset_after)
+
+    def latents(self, actions: Tensor) -> Tensor:
+        """(B, T, A) to (B, N, D), not yet quantised."""
+        if actions.shape[-1] != self.action_dim or actions.shape[-2] % self.config.actions_per_token:
+            raise DataError(
+                f"actions of shape {tuple(actions.shape)}: need width {self.action_dim} and a length that is a"
+                f" multiple of {self.config.actions_per_token}"
+            )
+        return self.encoder(actions.transpose(1, 2)).transpose(1, 2)
+
+    def encode(self, actions: Tensor) -> Tensor:
+        """(B, T, A) to token indices (B, N)."""
+        return self.codebook.nearest(self.latents(actions))
+
+    def decode(self, tokens: Tensor) -> Tensor:
+        """Token indices (B, N) to actions (B, T, A). Specials are no codes and are refused."""
+        if tokens.numel() and (int(tokens.min()) < 0 or int(tokens.max()) >= self.config.codes):
+            raise DataError(
+                f"token {int(tokens.max())} is no code (0 to {self.config.codes - 1}): never decode specials"
+            )
+        return self.decode_vectors(self.codebook.lookup(tokens))
+
+    def decode_vectors(self, vectors: Tensor) -> Tensor:
+        """Code vectors (B, N, D) to actions (B, T, A)."""
+        return self.decoder(vectors.transpose(1, 2)).transpose(1, 2)
+
+    def reconstruct(self, actions: Tensor) -> Tensor:
+        return self.decode(self.encode(actions))
+
+    def training_loss(self, actions: Tensor, generator: torch.Generator) -> TokenizerLoss:
+        """Equation 1: L1 reconstruction plus commitment; the codebook follows by moving averages."""
+        latents = self.latents(actions)
+        if not self.codebook.initialised:
+            self.codebook.initialise(latents.detach(), generator)
+        indices = self.codebook.nearest(latents.detach())
+        codes = self.codebook.lookup(indices)
+        commit = (latents - codes).square().mean()
+        straight_through = latents + (codes - latents).detach()
+        reconstruction = (self.decode_vectors(straight_through) - actions).abs().mean()
+        total = self.config.reconstruction_weight * reconstruction + self.config.commit_weight * commit
+        resets = self.codebook.update(latents.detach(), indices, generator)
+        return TokenizerLoss(total, reconstruction, commit, resets)
+
+    def fingerprint(self) -> str:
+        """Hash of all weights and codes: a policy is bound to the tokenizer it was trained with."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()

@@ -1,0 +1,97 @@
+"""How training hides and falsifies tokens, so that filling in, scoring and distrusting a plan are all learned.
+
+B batch, N tokens. Inputs are never changed in place.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mgp.config import MaskingConfig
+from mgp.model.transformer import Vocabulary
+from mgp.sampling.schedule import training_ratio
+
+
+class Corrupted(NamedTuple):
+    tokens: Tensor  # (B, N) what the transformer sees
+    target: Tensor  # (B, N) what it should say: codes and [END]; anything where the weight is 0
+    weight: Tensor  # (B, N) of each position in the loss
+
+
+def _rand(*shape: int, generator: torch.Generator) -> Tensor:
+    return torch.rand(shape, generator=generator)
+
+
+def perturb(tokens: Tensor, share: float, vocabulary: Vocabulary, generator: torch.Generator) -> Tensor:
+    """Swap a share of the codes for random ones; specials stay."""
+    random = torch.randint(vocabulary.codes, tokens.shape, generator=generator)
+    swap = (_rand(*tokens.shape, generator=generator) < share) & (tokens < vocabulary.codes)
+    return torch.where(swap, random, tokens)
+
+
+def choose(candidates: Tensor, ratio: Tensor, generator: torch.Generator) -> Tensor:
+    """A random subset of the candidate positions: `ratio` (B,) of them, at least one where there is any."""
+    noise = _rand(*candidates.shape, generator=generator).masked_fill(~candidates, 2.0)
+    rank = noise.argsort(1).argsort(1)
+    total = candidates.sum(1)
+    count = torch.minimum((ratio * total).round().long().clamp_min(1), total)
+    return rank < count[:, None]
+
+
+def corrupt_short(
+    tokens: Tensor, vocabulary: Vocabulary, config: MaskingConfig, generator: torch.Generator
+) -> Corrupted:
+    visible = perturb(tokens, config.perturb, vocabulary, generator)
+    ratio = training_ratio(config.schedule, _rand(len(tokens), generator=generator))
+    hidden = choose(torch.ones_like(tokens, dtype=torch.bool), ratio, generator)
+    return Corrupted(torch.where(hidden, vocabulary.mask, visible), tokens, torch.ones(tokens.shape))
+
+
+def close(tokens: Tensor, length: Tensor, vocabulary: Vocabulary) -> Tensor:
+    """Tokens up to `length` (B,), then [END] if there is room, then [PAD]."""
+    place = torch.arange(tokens.shape[1])
+    tokens = torch.where(place == length[:, None], vocabulary.end, tokens)
+    return torch.where(place > length[:, None], vocabulary.pad, tokens)
+
+
+def corrupt_long(
+    tokens: Tensor,
+    length: Tensor,
+    executed: Tensor,
+    donor: Tensor,
+    near: int,
+    vocabulary: Vocabulary,
+    config: MaskingConfig,
+    generator: torch.Generator,
+) -> Corrupted:
+    """`length` (B,) tokens are valid, `executed` (B,) lie before the observation, `donor` (B, N) is another episode's.
+
+    The run-time situations are trained as they are met: a whole clean prefix, none at all, and one that proves nothing
+    because it is another demonstration's; pending tokens are hidden by the schedule or stem from another plan.
+    """
+    batch, size = tokens.shape
+    place = torch.arange(size)[None]
+    cut = _rand(batch, generator=generator) < config.cut
+    shorter = executed + 1 + (_rand(batch, generator=generator) * (length - executed - 1).clamp_min(0)).long()
+    length = torch.where(cut, torch.minimum(shorter, length), length)
+    target = close(tokens, length, vocabulary)
+    valid = (place <= length[:, None]) & (target != vocabulary.pad)
+
+    past = place < executed[:, None]
+    visible = target
+    code = target < vocabulary.codes
+    for share, part in ((config.foreign_prefix, past), (config.foreign_plan, ~past)):
+        foreign = (_rand(batch, 1, generator=generator) < share) & part & code
+        visible = torch.where(foreign, donor, visible)
+    visible = perturb(visible, config.perturb, vocabulary, generator)
+    ratio = training_ratio(config.schedule, _rand(batch, generator=generator))
+    hidden = choose(valid & ~past, ratio, generator)
+    forgotten = past & (_rand(batch, 1, generator=generator) < config.prefix_dropout)
+    seen = torch.where(hidden | forgotten, vocabulary.mask, visible)
+
+    soon = ~past & (place < executed[:, None] + near)
+    weight = torch.where(past, config.prefix_weight, torch.where(soon, config.near_weight, 1.0)) * valid
+    return Corrupted(seen, target, weight)

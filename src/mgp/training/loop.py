@@ -1,0 +1,196 @@
+"""One loop for both stages: warm-up and cosine, averaged weights, checkpoints, exact resuming, several processes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from tqdm import tqdm
+
+from mgp.config import Config
+from mgp.data.demonstrations import Demonstrations, keyed_generator
+from mgp.data.normalizer import Normalizer
+from mgp.errors import CheckpointError, ConfigError
+from mgp.model.network import MGPNetwork
+from mgp.training.checkpoint import Progress, newest, restore, save_checkpoint
+from mgp.training.log import MetricsLog
+from mgp.training.stages import STAGES, Stage
+
+PROBE = (10, 30)  # steps timed to turn a budget in minutes into a number of steps
+Evaluate = Callable[[Path, int], None]  # (checkpoint folder, step)
+
+
+def build_network(config: Config, demonstrations: Demonstrations) -> MGPNetwork:
+    """Fresh weights from the seed, with the demonstrations' limits in the normaliser."""
+    arrays = demonstrations.arrays
+    with torch.random.fork_rng():
+        torch.manual_seed(config.seed)
+        widths = {"action": arrays["action"].shape[-1], "state": 1} | ({"cloud": 3} if "cloud" in arrays else {})
+        probe = MGPNetwork(config, widths)  # only to put arrays into the chosen frame
+        times = demonstrations.history(
+            torch.arange(len(arrays["state"])), config.encoder.history, config.encoder.stride
+        )
+        state, cloud = probe.relative(arrays["state"][times], arrays.get("cloud"), arrays["state"])
+        fitted = {"action": arrays["action"].numpy(), "state": state.numpy()}
+        if cloud is not None:
+            fitted["cloud"] = cloud.numpy()
+        torch.manual_seed(config.seed)
+        network = MGPNetwork(config, {key: array.shape[-1] for key, array in fitted.items()})
+    network.normalizer = Normalizer.fit(fitted)
+    return network
+
+
+@dataclass
+class Trainer:
+    config: Config
+    demonstrations: Demonstrations
+    run: Path
+    hold: np.ndarray  # (A,) as the policy keeps it
+    device: torch.device = torch.device("cpu")
+    minutes: float | None = None  # budget of both stages; the tokenizer's steps stay as configured
+    evaluate: Evaluate | None = None
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        self.rank = dist.get_rank() if dist.is_initialized() else 0
+        self.world = dist.get_world_size() if dist.is_initialized() else 1
+        self.network = build_network(self.config, self.demonstrations).to(self.device)
+        self.shapes = {k: tuple(v.shape[1:]) for k, v in self.demonstrations.arrays.items() if k != "action"}
+        self.progress = Progress()
+        self.average: dict[str, Tensor] = {}
+        self.last: Path | None = None
+
+    def train(self) -> Path:
+        """Run what is left of both stages; returns the folder of the last checkpoint. Ctrl-C saves and re-raises."""
+        found = newest(self.run)
+        if found:
+            self._check_same(found[1])
+            self.progress = Progress(**found[1]["progress"])
+            self.last = found[0]
+        for number, kind in enumerate(STAGES):
+            if number >= self.progress.stage:
+                self._stage(number, kind, found[0] if found and number == self.progress.stage else None)
+        assert self.last is not None
+        return self.last
+
+    def _check_same(self, meta: dict) -> None:
+        if meta["config"] != self.config.to_json():
+            raise CheckpointError(f"{self.run} holds a run with another configuration: choose another --run folder")
+
+    def _stage(self, number: int, kind: type[Stage], resume: Path | None) -> None:
+        if resume is None:
+            self.progress.stage, self.progress.step, self.average = number, 0, {}
+        else:  # the tokenizer must be loaded before stage 2 turns actions into tokens
+            restore(resume, self.network, torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))]), {})
+        if kind is STAGES[-1]:
+            self.network.adopt_codebook()
+        stage = kind(self.network, self.demonstrations, self.config, self.device)
+        parameters = stage.parameters()
+        optimizer = torch.optim.AdamW(
+            list(parameters.values()), lr=stage.learning_rate, weight_decay=stage.weight_decay, betas=(0.9, 0.99)
+        )
+        if resume:
+            restore(resume, self.network, optimizer, self.average)
+        total = self.progress.totals.setdefault(stage.name, stage.steps)
+        started, probe_from = time.monotonic() - self.progress.seconds, 0.0
+        log = MetricsLog(self.run, stage.name, self.progress.step) if self.rank == 0 else None
+        bar = tqdm(
+            total=total, initial=self.progress.step, desc=stage.name, unit="step", disable=self.quiet or self.rank > 0
+        )
+        try:
+            while self.progress.step < total:
+                loss, figures = self._update(number, stage, parameters, optimizer, total)
+                self.progress.step = step = self.progress.step + 1
+                self.progress.seconds = time.monotonic() - started
+                if self.minutes is not None and kind is STAGES[-1] and resume is None and step in PROBE:
+                    if step == PROBE[0]:
+                        probe_from = self.progress.seconds
+                    else:
+                        total = self._fit_budget(step, (self.progress.seconds - probe_from) / (PROBE[1] - PROBE[0]))
+                        self.progress.totals[stage.name] = bar.total = total
+                bar.update()
+                if log and (step % 20 == 0 or step == total):
+                    values = {"loss": loss.item(), **{key: value.item() for key, value in figures.items()}}
+                    log.write(step, self.progress.seconds, values)
+                    bar.set_postfix({key: f"{value:.4g}" for key, value in values.items()})
+                every = self.config.training.eval_every
+                evaluating = bool(every) and kind is STAGES[-1] and (step % every == 0 or step == total)
+                if step % self.config.training.checkpoint_every == 0 or step == total or evaluating:
+                    self._save(stage, optimizer)
+                if evaluating and self.evaluate and self.rank == 0 and self.last:
+                    paused = time.monotonic()
+                    self.evaluate(self.last, step)
+                    started += time.monotonic() - paused
+        except KeyboardInterrupt:
+            self._save(stage, optimizer)
+            raise
+        finally:
+            bar.close()
+            if log:
+                log.close()
+
+    def _update(self, number: int, stage: Stage, parameters: dict, optimizer: torch.optim.Optimizer, total: int):
+        training, step = self.config.training, self.progress.step
+        key = (self.config.seed, number, step, self.rank)
+        if self.config.transformer.dropout:
+            torch.manual_seed(keyed_generator(*key, 1).initial_seed())  # dropout draws from the default generator
+        for group in optimizer.param_groups:
+            warm = min(1.0, (step + 1) / max(1, stage.warmup))
+            group["lr"] = stage.learning_rate * warm * 0.5 * (1 + math.cos(math.pi * step / total))
+        self.network.train()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=training.precision == "bf16" and number == 1):
+            loss, figures = stage.loss(-(-stage.batch // self.world), keyed_generator(*key))
+        if not torch.isfinite(loss):
+            raise ConfigError(f"the {stage.name} loss is {loss.item()} at step {step}: lower learning_rate")
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self._share_gradients(parameters)
+        torch.nn.utils.clip_grad_norm_(parameters.values(), training.gradient_clip)
+        optimizer.step()
+        if number == 1:
+            decay = min(training.ema_decay, (1 + step) / (10 + step))
+            for name, parameter in parameters.items():
+                average = self.average.setdefault(name, parameter.detach().clone())
+                average.lerp_(parameter.detach(), 1 - decay)
+        return loss.detach(), figures
+
+    def _share_gradients(self, parameters: dict) -> None:
+        """Mean over processes, in one message."""
+        if self.world == 1:
+            return
+        gradients = [p.grad for p in parameters.values() if p.grad is not None]
+        flat = torch.cat([g.flatten() for g in gradients])
+        dist.all_reduce(flat)
+        for gradient, part in zip(gradients, (flat / self.world).split([g.numel() for g in gradients]), strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+    def _fit_budget(self, step: int, per_step: float) -> int:
+        left = self.minutes * 60 - self.progress.seconds if self.minutes is not None else 0.0
+        total = torch.tensor([step + max(1, int(left / per_step))])
+        if self.world > 1:
+            dist.broadcast(total, 0)
+        return int(total)
+
+    def _save(self, stage: Stage, optimizer: torch.optim.Optimizer) -> None:
+        if self.rank == 0:
+            about = {"config": self.config.to_json(), "demonstration_seeds": list(self.demonstrations.seeds)}
+            self.last = save_checkpoint(
+                self.run,
+                stage.name,
+                self.network,
+                optimizer,
+                self.average,
+                self.progress,
+                about,
+                self.shapes,
+                self.hold,
+            )
+        if self.world > 1:
+            dist.barrier()

@@ -1,0 +1,175 @@
+import csv
+import json
+import subprocess
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from toy_robot import ToyPolicy, make_toy
+
+from mgp.errors import ConfigError, DataError, SeedOverlapError
+from mgp.evaluation import Evaluation, append, check_seeds, evaluate, row
+from mgp.evaluation.provenance import commit
+from mgp.evaluation.table import COLUMNS
+
+
+@pytest.fixture(scope="module")
+def evaluation() -> Evaluation:
+    return evaluate(
+        partial(ToyPolicy, noise=0.3),
+        "toy/line",
+        "state",
+        {"horizon": 14},
+        seeds=range(100, 108),
+        demonstration_seeds=range(10),
+        method="MGP-Long",
+        preset="toy",
+        variant={"temperature": 0.5, "scoring": "atr"},
+        training_seed=0,
+        training_minutes=1.25,
+        workers=1,
+        progress=False,
+        make=make_toy,
+        picture_size=8,
+    )
+
+
+def test_an_evaluation_says_what_was_run(evaluation):
+    assert 0 < evaluation.successes < 8
+    assert evaluation.interval[0] < evaluation.success < evaluation.interval[1]
+    assert [e.seed for e in evaluation.episodes] == list(range(100, 108))
+    assert evaluation.demonstrations == 10
+    assert evaluation.execution_horizon == 5
+    assert evaluation.latency[0]["threads"] == 1
+
+
+def test_saved_and_loaded_it_is_the_same(evaluation, tmp_path):
+    evaluation.save(tmp_path / "a" / "long.json")
+    loaded = Evaluation.load(tmp_path / "a" / "long.json")
+    for one, other in zip(evaluation.episodes, loaded.episodes, strict=True):
+        assert replace(one, pictures=None, trace=None) == replace(other, pictures=None, trace=None)
+    first, again = evaluation.episodes[0], loaded.episodes[0]
+    np.testing.assert_array_equal(first.pictures, again.pictures)
+    np.testing.assert_array_equal(first.trace.masked, again.trace.masked)
+    np.testing.assert_allclose(first.trace.confidence, again.trace.confidence, atol=1e-4)
+    assert replace(loaded, episodes=()) == replace(evaluation, episodes=())
+    content = json.loads((tmp_path / "a" / "long.json").read_text())
+    assert content["success"] == evaluation.success
+    assert content["interval"] == list(evaluation.interval)
+
+
+def test_a_name_with_a_dot_is_kept(evaluation, tmp_path):
+    for temperature in ("0.5", "0.7"):
+        evaluation.save(tmp_path / f"temperature={temperature}")
+    assert sorted(p.name for p in tmp_path.glob("*.json")) == ["temperature=0.5.json", "temperature=0.7.json"]
+
+
+def test_infinite_confidence_survives_as_null(evaluation, tmp_path):
+    episode = evaluation.episodes[0]
+    trace = replace(episode.trace, confidence=np.full_like(episode.trace.confidence, np.inf))
+    replace(evaluation, episodes=(replace(episode, trace=trace),)).save(tmp_path / "x")
+    assert "Infinity" not in (tmp_path / "x.json").read_text()
+    assert np.isnan(Evaluation.load(tmp_path / "x").episodes[0].trace.confidence).all()
+
+
+def test_lost_or_broken_pictures_do_not_take_the_figures_along(evaluation, tmp_path):
+    evaluation.save(tmp_path / "x")
+    for content in (b"no zip", b""):
+        (tmp_path / "x.npz").write_bytes(content)
+        assert Evaluation.load(tmp_path / "x").episodes[0].pictures is None
+    (tmp_path / "x.npz").unlink()
+    assert Evaluation.load(tmp_path / "x").success == evaluation.success
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format": 99}', '{"format": 1, "episodes": [{}]}'])
+def test_what_is_no_evaluation_is_refused(content, tmp_path):
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(DataError, match="evaluate again"):
+        Evaluation.load(tmp_path / "x.json")
+
+
+def test_row_pools_training_seeds(evaluation):
+    other = replace(evaluation, training_seed=2, training_minutes=2.25)
+    line = row([other, evaluation])
+    assert tuple(line) == COLUMNS
+    assert (line["seeds"], line["episodes"], line["training_minutes"]) == ("0 2", "16", "1.8")
+    assert float(line["success"]) == pytest.approx(evaluation.success, abs=1e-4)
+    assert (line["temperature"], line["variant"], line["refine_steps"]) == ("0.5", "scoring=atr", "")
+    assert float(line["ms_per_step"]) >= 0
+    with pytest.raises(ConfigError, match="pool training seeds only"):
+        row([evaluation, replace(evaluation, preset="else")])
+
+
+def test_append_keeps_rows_extends_columns_and_repeats_nothing(evaluation, tmp_path):
+    path = tmp_path / "results" / "metaworld.csv"
+    append(path, [row([evaluation])])
+    first = path.read_text()
+    append(path, [row([evaluation])])
+    assert path.read_text() == first
+    append(path, [{**row([evaluation]), "method": "MGP-Full", "note": 'a "b", c'}])
+    append(path, [{"method": "old"}])
+    with path.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["method"] for line in lines] == ["MGP-Long", "MGP-Full", "old"]
+    assert list(lines[0]) == [*COLUMNS, "note"]
+    assert [line["note"] for line in lines] == ["", 'a "b", c', ""]
+    assert [p.name for p in path.parent.iterdir()] == ["metaworld.csv"]  # no temporary is left
+
+
+def test_a_failed_append_leaves_the_file_as_it_was(evaluation, tmp_path, monkeypatch):
+    path = tmp_path / "r.csv"
+    append(path, [row([evaluation])])
+    before = path.read_text()
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        append(path, [{"method": "new"}])
+    assert path.read_text() == before
+
+
+def test_a_mangled_table_is_refused_with_the_line(tmp_path):
+    (tmp_path / "r.csv").write_text("method,task\na,b,c\n")
+    with pytest.raises(DataError, match="line 2 has 3 cells, the header 2"):
+        append(tmp_path / "r.csv", [{"method": "new"}])
+
+
+def test_seeds_of_demonstrations_are_refused_by_name():
+    with pytest.raises(SeedOverlapError, match=r"seeds 8, 9 were used.*--seed 10000"):
+        check_seeds([8, 9, 10], range(10))
+    check_seeds([10, 11], range(10))
+    with pytest.raises(SeedOverlapError):
+        evaluate(ToyPolicy, "toy/line", seeds=[1], demonstration_seeds=[1], make=make_toy)
+
+
+def test_repeated_and_absent_seeds_are_refused():
+    with pytest.raises(ConfigError, match="seeds 5 occur more than once"):
+        check_seeds([5, 6, 5], [])
+    with pytest.raises(ConfigError, match="at least one episode"):
+        check_seeds([], [])
+    with pytest.raises(ConfigError, match="-1 is negative"):
+        check_seeds([-1], [])
+
+
+def test_commit_of_a_clean_a_dirty_and_no_repository(tmp_path):
+    assert commit(tmp_path) == "unknown"
+
+    def git(*arguments):
+        identity = ["-c", "user.name=t", "-c", "user.email=t@t"]
+        subprocess.run(["git", "-C", tmp_path, *identity, *arguments], check=True, capture_output=True)
+
+    git("init", "-q")
+    assert commit(tmp_path) == "unknown"  # no commit yet
+    (tmp_path / "code.py").write_text("1")
+    git("add", "-A")
+    git("commit", "-qm", "one")
+    clean = commit(tmp_path)
+    assert len(clean) == 12
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "r.csv").write_text("a row")
+    assert commit(tmp_path) == clean  # a result of this code does not change the code
+    (tmp_path / "code.py").write_text("2")
+    assert commit(tmp_path) == clean + "+dirty"

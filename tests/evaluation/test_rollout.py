@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+from toy_robot import ToyEnv, ToyPolicy
+
+from mgp.errors import ConfigError, SimulationError
+from mgp.evaluation import Recording, rollout
+from mgp.evaluation.episode import arrives
+from mgp.policies.random import RandomPolicy
+
+SEEDS = [3, 4, 5, 6]
+
+
+def outcomes(results):
+    return [(r.seed, r.success, r.success_step, r.steps, r.replans) for r in results]
+
+
+def test_only_the_frames_the_policy_sees_are_looked_at():
+    env, policy = ToyEnv(horizon=20, reach=0), ToyPolicy(history=2, execution_horizon=5)
+    rollout(policy, [env], [3])
+    assert env.looks == [0, 4, 5, 9, 10, 14, 15]  # the first, then the last two of each chunk; none after the last plan
+    assert [frames[0, :, 2].tolist() for frames in policy.seen] == [[0, 0], [4, 5], [9, 10], [14, 15]]
+
+
+def test_a_history_longer_than_the_chunk_keeps_older_frames():
+    env, policy = ToyEnv(horizon=6, reach=0), ToyPolicy(history=4, execution_horizon=2)
+    rollout(policy, [env], [3])
+    assert [frames[0, :, 2].tolist() for frames in policy.seen] == [[0, 0, 0, 0], [0, 0, 1, 2], [1, 2, 3, 4]]
+    assert env.looks == [0, 1, 2, 3, 4]
+
+
+def test_a_blind_policy_costs_no_looks():
+    env = ToyEnv(horizon=20, reach=0)
+    rollout(RandomPolicy([-1], [1]), [env], [3])
+    assert env.looks == [0]  # that of reset
+
+
+def test_horizon_need_not_be_a_multiple_of_the_chunk():
+    (result,) = rollout(ToyPolicy(execution_horizon=8), [ToyEnv(horizon=20, reach=0)], [3])
+    assert (result.steps, result.replans, result.success) == (20, 3, False)
+
+
+def test_success_counts_at_any_step_and_stops_the_episode():
+    envs = [ToyEnv(horizon=30) for _ in SEEDS]
+    results = rollout(ToyPolicy(), envs, SEEDS)
+    assert all(r.success and r.success_step == r.steps < 30 for r in results)
+    assert [env.steps for env in envs] == [r.steps for r in results]  # no step after success
+    assert len({r.steps for r in results}) > 1  # the goals differ
+
+
+def test_full_length_goes_on_after_success():
+    stopped = rollout(ToyPolicy(), [ToyEnv(horizon=30)], [3])[0]
+    (full,) = rollout(ToyPolicy(), [ToyEnv(horizon=30)], [3], full_length=True)
+    assert full.steps == 30
+    assert full.success_step == stopped.success_step
+
+
+def test_batched_equals_single():
+    batched = rollout(ToyPolicy(), [ToyEnv(horizon=30) for _ in SEEDS], SEEDS, missing=0.3)
+    single = [rollout(ToyPolicy(), [ToyEnv(horizon=30)], [seed], missing=0.3)[0] for seed in SEEDS]
+    assert outcomes(batched) == outcomes(single)
+    assert [r.missing for r in batched] == [r.missing for r in single]
+
+
+def test_missing_observations_are_seeded_withheld_and_not_cast():
+    env, policy = ToyEnv(horizon=100, reach=0), ToyPolicy(history=2, execution_horizon=5)
+    (result,) = rollout(policy, [env], [3], missing=0.5)
+    observed = [bool(row[0]) for row in policy.observed]
+    assert observed[0]
+    assert observed == [arrives(3, replan, 0.5) for replan in range(20)]
+    assert 0 < result.missing == observed.count(False) < 20
+    assert len(env.looks) == 1 + 2 * (observed.count(True) - 1)
+    again = ToyPolicy(history=2, execution_horizon=5)
+    rollout(again, [ToyEnv(horizon=100, reach=0)], [3], missing=0.5)
+    assert [bool(row[0]) for row in again.observed] == observed
+
+
+def test_missing_everything_still_gives_the_first_observation():
+    policy = ToyPolicy()
+    rollout(policy, [ToyEnv(reach=0)], [3], missing=1.0)
+    assert [bool(row[0]) for row in policy.observed] == [True, False, False, False]
+
+
+def test_missing_rate_is_the_probability():
+    draws = [arrives(seed, replan, 0.3) for seed in range(50) for replan in range(1, 41)]
+    assert np.mean(draws) == pytest.approx(0.7, abs=0.03)
+
+
+def test_recording_keeps_pictures_and_the_trace_of_the_chosen_episode_only():
+    recording = Recording(seeds=(4,), every=4, size=8)
+    results = rollout(ToyPolicy(), [ToyEnv(horizon=30) for _ in SEEDS], SEEDS, recording=recording)
+    chosen = results[1]
+    assert chosen.pictures.shape == (len(chosen.picture_steps), 8, 8, 3)
+    assert chosen.picture_steps == (*range(0, chosen.steps, 4), chosen.steps)  # and the moment of success
+    assert [int(p[0, 0, 0]) for p in chosen.pictures] == list(chosen.picture_steps)
+    assert len(chosen.trace.executed) == chosen.replans  # not those planned while its neighbours ran on
+    assert [r.trace is None and r.pictures is None for r in results] == [True, False, True, True]
+
+
+def test_an_environment_without_pictures_can_be_recorded():
+    class Dark(ToyEnv):
+        def picture(self, size=160):
+            raise NotImplementedError
+
+    (result,) = rollout(ToyPolicy(), [Dark()], [3], recording=Recording((3,)))
+    assert result.pictures is None
+    assert result.trace is not None
+
+
+def test_ticks_tell_each_outcome_once():
+    ticks = []
+    results = rollout(ToyPolicy(), [ToyEnv(horizon=18) for _ in SEEDS], SEEDS, tick=ticks.extend)
+    assert sorted(ticks) == sorted(r.success for r in results)
+    assert len(set(ticks)) == 2
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_actions_that_are_no_numbers_are_refused(bad):
+    policy = ToyPolicy()
+    policy.plan = lambda observation, observed=None: np.full((1, 5, 1), bad)
+    with pytest.raises(SimulationError, match="NaN or Inf"):
+        rollout(policy, [ToyEnv()], [3])
+
+
+def test_actions_of_the_wrong_shape_are_refused():
+    policy = ToyPolicy()
+    policy.plan = lambda observation, observed=None: np.zeros((1, 5, 4))
+    with pytest.raises(SimulationError, match=r"\(1, 5, 4\), expected \(1, 5, 1\)"):
+        rollout(policy, [ToyEnv()], [3])
+
+
+def test_impossible_requests_are_refused():
+    with pytest.raises(ConfigError, match=r"2 episodes .* got 1"):
+        rollout(ToyPolicy(), [ToyEnv()], [3, 4])
+    with pytest.raises(ConfigError, match=r"missing=1\.5"):
+        rollout(ToyPolicy(), [ToyEnv()], [3], missing=1.5)
