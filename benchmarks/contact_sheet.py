@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import numpy as np
 from PIL import Image, ImageDraw
 
 from mgp.envs.metaworld import PICTURE_CAMERA, MetaWorldEnv, tasks
@@ -34,10 +33,9 @@ def tile(task: str, seed: int = 0, points: int = 512) -> Image.Image:
         if label >= 0:
             root = model.body(model.body_rootid[model.geom_bodyid[label]]).name
             colour = GREY if root == ROBOT else COLOURS[scene.thing[label] % len(COLOURS)]
-        if row < SIZE:  # what is outside of the picture may run over the tile's sides, not into the picture
+        if 1 < row < SIZE - 1:
             y = HEADER + SIZE + row
-            if row > 0:
-                draw.ellipse([column - 1, y - 1, column + 1, y + 1], fill=colour)
+            draw.ellipse([column - 1, y - 1, column + 1, y + 1], fill=colour)
     return image
 
 
@@ -47,7 +45,7 @@ def run(path: str = "docs/metaworld-clouds.png") -> None:
     sheet = Image.new("RGB", (COLUMNS * SIZE, rows * (HEADER + 2 * SIZE)), "white")
     for i, task in enumerate(names):
         sheet.paste(tile(task), (i % COLUMNS * SIZE, i // COLUMNS * (HEADER + 2 * SIZE)))
-    sheet.quantize(128).save(path, optimize=True)
+    sheet.save(path, optimize=True)
     print(f"{path}: {len(names)} clouds, {Path(path).stat().st_size / 1000:.0f} kB")
 
 

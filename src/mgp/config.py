@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from mgp.errors import ConfigError, UnknownNameError
 
@@ -17,8 +17,15 @@ from mgp.errors import ConfigError, UnknownNameError
 def _positive(owner: object, *names: str) -> None:
     for name in names:
         value = getattr(owner, name)
-        if value <= 0:
+        if not value > 0:  # NaN too
             raise ConfigError(f"{type(owner).__name__}.{name} = {value}: must be above 0")
+
+
+def _not_negative(owner: object, *names: str) -> None:
+    for name in names:
+        value = getattr(owner, name)
+        if not value >= 0:
+            raise ConfigError(f"{type(owner).__name__}.{name} = {value}: must be 0 or above")
 
 
 def _fraction(owner: object, *names: str) -> None:
@@ -26,6 +33,14 @@ def _fraction(owner: object, *names: str) -> None:
         value = getattr(owner, name)
         if not 0.0 <= value <= 1.0:
             raise ConfigError(f"{type(owner).__name__}.{name} = {value}: must lie in [0, 1]")
+
+
+def _choices(owner: object) -> None:
+    """Every field with a fixed set of values holds one of them."""
+    for name, hint in get_type_hints(type(owner)).items():
+        value = getattr(owner, name)
+        if get_origin(hint) is Literal and value not in get_args(hint):
+            raise UnknownNameError(f"value of {type(owner).__name__}.{name}", str(value), map(str, get_args(hint)))
 
 
 @dataclass(frozen=True)
@@ -38,12 +53,14 @@ class EnvConfig:
     horizon: int = 200  # control steps of an episode
 
     def __post_init__(self) -> None:
+        _choices(self)
         _positive(self, "points", "demonstrations", "horizon")
+        _not_negative(self, "seed")
 
     @property
     def options(self) -> dict[str, Any]:
         """What `make_env` takes beside name and observation mode."""
-        return {"points": self.points} if self.observation == "cloud" else {}
+        return {"horizon": self.horizon} | ({"points": self.points} if self.observation == "cloud" else {})
 
 
 @dataclass(frozen=True)
@@ -65,6 +82,8 @@ class TokenizerConfig:
 
     def __post_init__(self) -> None:
         _positive(self, "window", "codes", "code_dim", "width", "reset_after", "steps", "batch", "learning_rate")
+        _positive(self, "dilation_growth")
+        _not_negative(self, "residual_blocks", "reconstruction_weight", "commit_weight")
         _fraction(self, "ema_decay")
         if self.actions_per_token not in (2, 4, 8):
             raise ConfigError(f"actions_per_token = {self.actions_per_token}: choose 2, 4 or 8 (stride-2 stages)")
@@ -81,12 +100,16 @@ class EncoderConfig:
     stride: int = 1  # control steps between two of those frames
     frame: Literal["world", "hand"] = "hand"  # hand: clouds relative to state[:3], so that position does not tell
     hidden: tuple[int, ...] = (64, 128, 256)  # per-point widths; DP3: 64 128 256
+    zoom: tuple[float, ...] = ()  # extra point inputs tanh(zoom * normalised xyz): resolution near the origin
     cloud_dim: int = 64  # width of a frame's cloud feature
     state_hidden: tuple[int, ...] = (64,)
     state_dim: int = 64  # width of a frame's state feature
 
     def __post_init__(self) -> None:
+        _choices(self)
         _positive(self, "history", "stride", "cloud_dim", "state_dim")
+        if not self.hidden:
+            raise ConfigError("encoder.hidden is empty: give the points of a cloud at least one layer, e.g. 64 128 256")
 
 
 @dataclass(frozen=True)
@@ -101,7 +124,9 @@ class TransformerConfig:
     head: Literal["linear", "codebook"] = "linear"  # codebook: logits from distances to the code vectors
 
     def __post_init__(self) -> None:
+        _choices(self)
         _positive(self, "dim", "heads", "block_size")
+        _not_negative(self, "cross_layers", "self_layers")
         _fraction(self, "dropout")
         if self.dim % self.heads:
             raise ConfigError(f"transformer.dim = {self.dim} is no multiple of heads = {self.heads}")
@@ -125,7 +150,9 @@ class MaskingConfig:
     prefix_weight: float = 0.1  # loss weight of tokens already executed
 
     def __post_init__(self) -> None:
+        _choices(self)
         _fraction(self, "perturb", "cut", "start", "prefix_dropout", "foreign_prefix", "foreign_plan")
+        _not_negative(self, "soft_labels", "near_weight", "prefix_weight")
 
 
 @dataclass(frozen=True)
@@ -140,9 +167,10 @@ class SamplingConfig:
     allow_end: bool = False  # let a plan end early with [END]; what follows holds position
 
     def __post_init__(self) -> None:
+        _choices(self)
         _positive(self, "refine_steps", "execution_horizon")
         _fraction(self, "mask_ratio")
-        if self.temperature < 0:
+        if not self.temperature >= 0:
             raise ConfigError(f"temperature = {self.temperature}: must be 0 (argmax) or above")
 
 
@@ -155,6 +183,7 @@ class TrainingConfig:
     warmup: int = 100
     weight_decay: float = 1e-6
     gradient_clip: float = 1.0
+    auxiliary: float = 0.0  # weight of a regression of the next actions from the condition alone; teaches the encoder
     ema_decay: float = 0.995  # of the weights used for acting
     precision: Literal["bf16", "fp32"] = "bf16"  # of autocast
     train_points: int = 256  # random subset of each cloud a step; 0 = all
@@ -166,13 +195,17 @@ class TrainingConfig:
     checkpoint_every: int = 500
 
     def __post_init__(self) -> None:
+        _choices(self)
         _positive(self, "steps", "batch", "segment", "learning_rate", "eval_episodes", "checkpoint_every")
+        _positive(self, "gradient_clip")
+        _not_negative(self, "warmup", "weight_decay", "train_points", "cloud_noise", "shift_noise", "state_noise")
+        _not_negative(self, "eval_every")
         _fraction(self, "ema_decay")
 
 
 @dataclass(frozen=True)
 class Config:
-    preset: str = "metaworld-short"
+    preset: str = "metaworld-short"  # `mgp envs` lists them
     policy: Literal["short", "long"] = "short"
     seed: int = 0  # of weights, batches and masks
     env: EnvConfig = field(default_factory=EnvConfig)
@@ -184,11 +217,17 @@ class Config:
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def __post_init__(self) -> None:
+        _choices(self)
         per, run = self.tokenizer.actions_per_token, self.sampling.execution_horizon
         if self.tokens > self.transformer.block_size:
             raise ConfigError(
                 f"{self.tokens} tokens do not fit transformer.block_size = {self.transformer.block_size}: raise it,"
                 f" shorten env.horizon = {self.env.horizon}, or raise tokenizer.actions_per_token = {per}"
+            )
+        if self.env.observation == "state" and self.encoder.frame == "hand":
+            raise ConfigError(
+                "encoder.frame = 'hand' takes the state for points (hand, fingers), which that of"
+                " env.observation = 'state' is not: choose encoder.frame = 'world'"
             )
         if self.policy == "short":
             room = self.tokenizer.window - self.past
@@ -222,7 +261,7 @@ class Config:
 
 
 def _build(cls: type, values: dict[str, Any]) -> Any:
-    """A dataclass from nested dicts; unknown fields and wrong choices are refused by name."""
+    """A dataclass from nested dicts; unknown fields are refused by name."""
     hints = get_type_hints(cls)
     known = {f.name for f in fields(cls)}
     kwargs = {}
@@ -234,8 +273,6 @@ def _build(cls: type, values: dict[str, Any]) -> Any:
             value = _build(hint, value)  # type: ignore[arg-type]
         elif isinstance(value, list):
             value = tuple(value)
-        elif (choices := get_args(hint)) and value not in choices:
-            raise UnknownNameError(f"value of {cls.__name__}.{name}", str(value), map(str, choices))
         kwargs[name] = value
     return cls(**kwargs)
 

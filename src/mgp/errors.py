@@ -18,10 +18,13 @@ class UnknownNameError(ConfigError):
     """A preset, task, field or policy that does not exist."""
 
     def __init__(self, kind: str, name: str, valid: Iterable[str]):
-        valid = sorted(valid)
+        self.arguments = kind, name, valid = kind, name, sorted(valid)
         near = difflib.get_close_matches(name, valid, n=1, cutoff=0.4)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(f"unknown {kind} {name!r}.{hint} Valid: {', '.join(valid)}.")
+
+    def __reduce__(self) -> tuple:
+        return type(self), self.arguments  # worker processes send errors home pickled
 
 
 class DataError(MGPError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -39,7 +40,8 @@ def new_folder(path: Path) -> Iterator[Path]:
     """A folder that appears under its name only when the block has written all of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
+    for stale in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):  # of a process that was killed
+        shutil.rmtree(stale, ignore_errors=True)
     temporary.mkdir()
     try:
         yield temporary
@@ -60,9 +62,14 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def seal(folder: Path, meta: dict[str, Any]) -> None:
-    """Write meta.json, with the checksum of every other file of the folder."""
+    """Write meta.json, with the checksum of every other file of the folder and of its own content."""
     sums = {file.name: sha256(file) for file in sorted(folder.iterdir())}
-    (folder / "meta.json").write_text(json.dumps({**meta, "sha256": sums}, indent=2))
+    content = json.loads(json.dumps({**meta, "sha256": sums}))
+    (folder / "meta.json").write_text(json.dumps({**content, "seal": _digest(content)}, indent=2))
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def unseal(folder: Path, version: int, only: tuple[str, ...] | None = None) -> dict[str, Any]:
@@ -70,6 +77,8 @@ def unseal(folder: Path, version: int, only: tuple[str, ...] | None = None) -> d
     try:
         meta = json.loads((folder / "meta.json").read_text())
         sums = dict(meta["sha256"])
+        if meta.pop("seal", None) not in (None, _digest(meta)):
+            raise ValueError("its checksum differs")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"{folder} is no checkpoint or its meta.json is damaged ({error}): name a folder that `mgp train` wrote"

@@ -19,10 +19,14 @@ from mgp.training.checkpoint import newest
 METHODS = {"long": "MGP-Long", "full": "MGP-Full", "no-sm": "MGP-w/o-SM"}
 
 
+def store_path(env_name: str, observation: str, points: int, seed: int, root: Path = Path("data")) -> Path:
+    """Where `mgp collect` puts demonstrations and `mgp train` looks for them."""
+    detail = f"{points if observation == 'cloud' else ''}{f'-seed{seed}' if seed else ''}"
+    return root / f"{env_name.replace('/', '-')}-{observation}{detail}.zarr"
+
+
 def demonstrations_path(env: EnvConfig, root: Path = Path("data")) -> Path:
-    points = str(env.points) if env.observation == "cloud" else ""
-    seed = f"-seed{env.seed}" if env.seed else ""
-    return root / f"{env.name.replace('/', '-')}-{env.observation}{points}{seed}.zarr"
+    return store_path(env.name, env.observation, env.points, env.seed, root)
 
 
 def run_path(config: Config, root: Path = Path("runs")) -> Path:

@@ -12,7 +12,7 @@ from mgp.evaluation import EpisodeResult, Evaluation
 from mgp.policies.base import PlanTrace
 
 
-def write_run(folder: Path, method: str = "MGP-Long", rate: float = 0.9, seed: int = 0, size: int = 96) -> Path:
+def write_run(folder: Path, method: str = "MGP-Long", rate: float = 0.9, seed: int = 0, size: int = 64) -> Path:
     generator = np.random.default_rng(seed)
     folder.mkdir(parents=True)
     config = {
@@ -41,7 +41,7 @@ def evaluation(method: str, rate: float, generator: np.random.Generator, size: i
         success = number < round(20 * rate)
         steps = int(generator.integers(60, 150)) if success else 200
         recorded = number == 0
-        at = (*range(0, steps, 4), steps)
+        at = (*range(0, steps, 8), steps)
         episodes.append(
             EpisodeResult(
                 seed=10_000 + number,

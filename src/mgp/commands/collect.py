@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from mgp.config import EnvConfig
 from mgp.data.collect import collect
-from mgp.runs import demonstrations_path
+from mgp.runs import store_path
 
 
 @dataclass(frozen=True)
@@ -30,11 +29,6 @@ class Collect:
 def main(arguments: list[str]) -> None:
     args = tyro.cli(Collect, args=arguments, prog="mgp collect")
     options = {"points": args.points} if args.observation == "cloud" else {}
-    where = EnvConfig(name=args.env, points=args.points, seed=args.seed)
-    path = args.output or demonstrations_path(where).with_name(
-        demonstrations_path(where).name.replace("-cloud", f"-{args.observation}")
-        if args.observation == "cloud"
-        else f"{args.env.replace('/', '-')}-{args.observation}{f'-seed{args.seed}' if args.seed else ''}.zarr"
-    )
+    path = args.output or store_path(args.env, args.observation, args.points, args.seed)
     store = collect(args.env, path, args.episodes, args.seed, args.observation, options, args.workers, True, args.force)
     print(f"{len(store)} episodes, {int(store.episode_ends[-1])} steps in {path}")

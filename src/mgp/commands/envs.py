@@ -1,10 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import tyro
+
 from mgp.config import PRESETS
 from mgp.envs import env_names
 
 
+@dataclass(frozen=True)
+class Envs:
+    """List the environments and the presets."""
+
+
 def main(arguments: list[str]) -> None:
+    tyro.cli(Envs, args=arguments, prog="mgp envs")
     print("environments (mgp collect NAME, mgp train --task NAME):")
     for name in env_names():
         print(f"  {name}")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from mgp.config import Config, SamplingConfig
+from mgp.config import SamplingConfig
 from mgp.evaluation import table
 from mgp.evaluation.evaluate import evaluate
 from mgp.evaluation.results import Evaluation
@@ -32,22 +32,20 @@ class Eval:
 
 
 def main(arguments: list[str]) -> None:
-    run = (
-        Run.open(next((word for word in arguments if not word.startswith("-")), "")) if _names_run(arguments) else None
-    )
-    default = Eval(run=run.folder if run else tyro.MISSING, sampling=(run.config if run else Config()).sampling)
-    args = tyro.cli(Eval, args=arguments, default=default, prog="mgp eval")
-    result = evaluate_run(
-        Run.open(args.run), args.sampling, args.episodes, args.seed, args.missing, args.workers, args.device
-    )
+    args, run = parse(arguments)
+    result = evaluate_run(run, args.sampling, args.episodes, args.seed, args.missing, args.workers, args.device)
     print(describe(result))
     if args.csv:
         table.append(args.csv, [table.row([result])])
         print(f"row added to {args.csv}")
 
 
-def _names_run(arguments: list[str]) -> bool:
-    return bool(arguments) and not arguments[0].startswith("-")
+def parse(arguments: list[str]) -> tuple[Eval, Run]:
+    """The run named on the command line gives the defaults of the sampling options."""
+    first = tyro.cli(Eval, args=arguments, prog="mgp eval")
+    run = Run.open(first.run)
+    default = replace(first, sampling=run.config.sampling)
+    return tyro.cli(Eval, args=arguments, default=default, prog="mgp eval"), run
 
 
 def evaluate_run(
@@ -101,8 +99,8 @@ def describe(result: Evaluation) -> str:
     ]
     for one in result.latency:
         lines.append(
-            f"  {one['threads']} thread(s): {one['policy']['replan']:.2f} ms a replan, {one['policy']['step']:.2f} a step,"
-            f" {one['policy']['sequence']:.0f} a sequence (policy only); with observation"
-            f" {one['with_observation']['step']:.2f} a step"
+            f"  {one['threads']} thread(s): {one['policy']['replan']:.2f} ms a replan,"
+            f" {one['policy']['step']:.2f} a step, {one['policy']['sequence']:.0f} a sequence (policy only);"
+            f" with observation {one['with_observation']['step']:.2f} a step"
         )
     return "\n".join(lines)

@@ -30,7 +30,6 @@ class Train:
 
     The same command resumes an interrupted run, bit-equal on a CPU. Works under torchrun."""
 
-    preset: str = "metaworld-short"  # `mgp envs` lists them
     task: str | None = None  # short for --env.name: "assembly" or "metaworld/assembly"
     run: Path | None = None  # default: runs/<task>-<preset>-seed<seed>
     data: Path | None = None  # demonstrations; default: data/<environment>-<observation>.zarr
@@ -48,7 +47,7 @@ def main(arguments: list[str]) -> None:
 
 def parse(arguments: list[str]) -> Train:
     """The preset named on the command line gives the defaults of every other field."""
-    first = argparse.ArgumentParser(add_help=False)
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     first.add_argument("--preset", default="metaworld-short")
     first.add_argument("--task")
     known, _ = first.parse_known_args(arguments)

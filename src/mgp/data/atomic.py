@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 try:
@@ -21,12 +21,17 @@ def _beside(path: Path, suffix: str) -> Path:
 def sync_tree(folder: Path) -> None:
     """Flush every file and folder below, and the folder itself, to the disk."""
     for root, _, files in os.walk(folder):
-        for entry in [*(os.path.join(root, name) for name in files), root]:
-            handle = os.open(entry, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        for name in files:
+            _sync(Path(root, name))
+        _sync(Path(root))
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def recover(path: Path) -> None:
@@ -61,17 +66,10 @@ def replace_folder(path: Path) -> Iterator[Path]:
     os.rename(temporary, new)
     if path.exists():
         os.rename(path, old)
-    os.rename(new, path)
-    sync_folder(path.parent)
+    with suppress(FileNotFoundError):  # a reader came in between and recovered it
+        os.rename(new, path)
+    _sync(path.parent)
     shutil.rmtree(old, ignore_errors=True)
-
-
-def sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def write_file(path: Path, content: bytes) -> None:

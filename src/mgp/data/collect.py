@@ -7,14 +7,14 @@ store depends neither on the number of processes nor on interruptions. Each fini
 
 from __future__ import annotations
 
-import io
-import json
 import multiprocessing
 import os
 import shutil
-import zipfile
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from mgp.data.atomic import lock, recover, write_file
+from mgp.data.atomic import lock, recover
+from mgp.data.record import Episode, Partial, Recorder, refuse_other
 from mgp.data.store import EpisodeStore
-from mgp.envs import RobotEnv, make_env
 from mgp.errors import ConfigError, DataError
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -46,135 +46,55 @@ def collect(
     Processes are spawned, so a script that calls this needs the usual `if __name__ == "__main__":`.
     """
     if episodes < 1 or seed < 0 or (workers is not None and workers < 1):
-        raise ConfigError(f"episodes={episodes} and workers={workers} must be >= 1 and seed={seed} >= 0")
+        raise ConfigError(f"episodes={episodes} and workers={workers} must be >= 1 and seed={seed} >= 0; correct them")
     path = Path(path)
-    partial = path.with_name(path.name + ".partial")
-    recorder = Recorder(env_name, observation, dict(options or {}))
+    partial = Partial(path.with_name(path.name + ".partial"))
+    recorder = Recorder(env_name, observation, options or {})
     settings = {**recorder.settings, "seed": seed}
     with lock(path):
+        recover(path)
+        kept: list[Episode] = []
+        seeds: list[int] = []
+        success_steps: list[int] = []
         if force:  # the old store stays until the new one takes its place
-            shutil.rmtree(partial, ignore_errors=True)
-        return _collect(recorder, settings, path, partial, episodes, workers or _cpus(), progress, force)
-
-
-def _collect(
-    recorder: Recorder,
-    settings: dict[str, Any],
-    path: Path,
-    partial: Path,
-    episodes: int,
-    workers: int,
-    progress: bool,
-    afresh: bool,
-) -> EpisodeStore:
-    recover(path)
-    done: list[dict[str, np.ndarray]] = []
-    seeds: list[int] = []
-    success_steps: list[int] = []
-    if path.exists() and not afresh:
-        store = EpisodeStore.open(path)
-        _refuse_other(path, {key: store.meta.get(key) for key in settings}, settings)
-        if len(store) >= episodes:
-            shutil.rmtree(partial, ignore_errors=True)
-            return store
-        arrays = {key: np.split(store.load(key), store.episode_ends[:-1]) for key in store.keys}
-        done = [{key: parts[i] for key, parts in arrays.items()} for i in range(len(store))]
-        seeds = store.seeds.tolist()
-        success_steps = list(store.meta["success_steps"])
-    _open_partial(partial, settings)
-
-    missing = episodes - len(done)
-    first = seeds[-1] + 1 if seeds else settings["seed"]
-    with tqdm(total=episodes, initial=len(done), desc=f"collect {recorder.env_name}", disable=not progress) as bar:
-        for episode, candidate in _successes(recorder, partial, first, missing, workers):
-            success_steps.append(int(episode.pop("success").sum()))
-            done.append(episode)
-            seeds.append(candidate)
-            bar.update()
-    store = EpisodeStore.write(path, done, seeds, {**settings, "success_steps": success_steps})
-    shutil.rmtree(partial, ignore_errors=True)
+            shutil.rmtree(partial.folder, ignore_errors=True)
+        elif path.exists():
+            store = EpisodeStore.open(path)
+            refuse_other(path, store.meta, settings)
+            if len(store) >= episodes:
+                shutil.rmtree(partial.folder, ignore_errors=True)
+                return store
+            arrays = {key: np.split(store.load(key), store.episode_ends[:-1]) for key in store.keys}
+            kept = [{key: parts[i] for key, parts in arrays.items()} for i in range(len(store))]
+            seeds, success_steps = store.seeds.tolist(), list(store.meta["success_steps"])
+        partial.prepare(settings)
+        first = seeds[-1] + 1 if seeds else seed
+        with tqdm(total=episodes, initial=len(kept), desc=f"collect {env_name}", disable=not progress) as bar:
+            for candidate, episode in _successes(recorder, partial, first, episodes - len(kept), workers or _cpus()):
+                success_steps.append(int(episode.pop("success").sum()))
+                kept.append(episode)
+                seeds.append(candidate)
+                bar.update()
+        store = EpisodeStore.write(path, kept, seeds, {**settings, "success_steps": success_steps})
+        shutil.rmtree(partial.folder, ignore_errors=True)
     return store
 
 
-class Recorder:
-    """Plays the expert from a seed. Pickled into the processes; the environment is built where it is used."""
-
-    def __init__(self, env_name: str, observation: str, options: dict[str, Any]):
-        self.env_name, self.observation, self.options = env_name, observation, options
-        self._env: RobotEnv | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_env": None}
-
-    @property
-    def env(self) -> RobotEnv:
-        if self._env is None:
-            self._env = make_env(self.env_name, self.observation, **self.options)
-        return self._env
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return {
-            "env": self.env_name,
-            "observation": self.observation,
-            "options": self.env.options,
-            "horizon": self.env.horizon,
-            "hold_action": self.env.hold_action.tolist(),
-        }
-
-    def __call__(self, seed: int) -> dict[str, np.ndarray]:
-        """One full episode: what was seen before each action, the action, and whether the task was solved after it."""
-        observation, _ = self.env.reset(seed=seed)
-        expert = self.env.expert()
-        steps: dict[str, list[np.ndarray]] = {key: [] for key in (*observation, "action", "success")}
-        for _ in range(self.env.horizon):
-            action = expert()
-            for key, value in (*observation.items(), ("action", action)):
-                steps[key].append(value)
-            observation, _, terminated, truncated, info = self.env.step(action)
-            steps["success"].append(np.asarray(info["success"]))
-            if terminated or truncated:
-                break
-        return {key: np.stack(values) for key, values in steps.items()}
-
-
-def _record(recorder: Recorder, partial: Path, seed: int) -> None:
-    """Play one seed into its file; a failure leaves a file too, so that resuming does not play it again."""
-    episode = recorder(seed)
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **(episode if episode["success"].any() else {}))
-    write_file(_file(partial, seed), buffer.getvalue())
-
-
-def _file(partial: Path, seed: int) -> Path:
-    return partial / f"episode-{seed}.npz"
-
-
-def _read(partial: Path, seed: int) -> dict[str, np.ndarray] | None:
-    """The episode of a seed, {} if the expert failed, None if it is yet to be played."""
-    try:
-        with np.load(_file(partial, seed), allow_pickle=False) as arrays:
-            return {key: arrays[key] for key in arrays.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-        return None
-
-
 def _successes(
-    recorder: Recorder, partial: Path, first: int, wanted: int, workers: int
-) -> Iterator[tuple[dict[str, np.ndarray], int]]:
+    recorder: Recorder, partial: Partial, first: int, wanted: int, workers: int
+) -> Iterator[tuple[int, Episode]]:
     """The first `wanted` successful episodes from seed `first` on, in the order of seeds."""
-    last = first + 20 + 5 * wanted  # the worst expert succeeds in .8
+    last = first + 20 + 5 * wanted  # even the worst expert succeeds in four of five
     found = 0
-    with _player(recorder, partial, min(workers, wanted)) as (ahead, play):
+    with _player(recorder, partial, min(workers, wanted)) as (ahead, begin, finish):
         for seed in range(first, last):
-            for soon in range(seed, min(seed + ahead, last)):
-                play(soon, soon == seed)
-            episode = _read(partial, seed)
-            if episode is None:
-                raise DataError(f"{_file(partial, seed)} cannot be read back; check the disk and call again")
+            for soon in range(seed, min(seed + min(ahead, wanted - found), last)):
+                begin(soon)
+            finish(seed)
+            episode = partial.read(seed)
             if episode:
                 found += 1
-                yield episode, seed
+                yield seed, episode
             if found == wanted:
                 return
     raise DataError(
@@ -184,30 +104,51 @@ def _successes(
 
 
 @contextmanager
-def _player(recorder: Recorder, partial: Path, workers: int) -> Iterator[tuple[int, Callable[[int, bool], None]]]:
-    """(how many seeds to ask for ahead, play(seed, now)); `now` waits until the episode's file is there."""
+def _player(
+    recorder: Recorder, partial: Partial, workers: int
+) -> Iterator[tuple[int, Callable[[int], None], Callable[[int], None]]]:
+    """(how many seeds to begin ahead, begin(seed), finish(seed)), here or in processes."""
     if workers == 1:
 
-        def play_here(seed: int, now: bool) -> None:
-            if _read(partial, seed) is None:
-                _record(recorder, partial, seed)
+        def play(seed: int) -> None:
+            if not partial.file(seed).exists():
+                partial.play(recorder, seed)
 
-        yield 1, play_here
+        yield 1, play, lambda seed: None
         return
 
     running: dict[int, Future] = {}
-    with _one_thread_each(), ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    with _one_thread_each(), ProcessPoolExecutor(workers, context, initializer=_start_worker) as pool:
 
-        def play(seed: int, now: bool) -> None:
-            if seed not in running and _read(partial, seed) is None:
-                running[seed] = pool.submit(_record, recorder, partial, seed)
-            if now and seed in running:
-                running[seed].result()
+        def begin(seed: int) -> None:
+            if seed not in running and not partial.file(seed).exists():
+                running[seed] = pool.submit(partial.play, recorder, seed)
+
+        def finish(seed: int) -> None:
+            try:
+                if seed in running:
+                    running[seed].result()
+            except BrokenProcessPool as error:
+                raise DataError("a collecting process died (out of memory?); call again to resume") from error
 
         try:
-            yield workers + 1, play
+            yield 2 * workers, begin, finish
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _start_worker() -> None:
+    """Ctrl-C reaches the parent, which lets running episodes end; a parent that was killed takes its workers along."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 @contextmanager
@@ -227,18 +168,3 @@ def _one_thread_each() -> Iterator[None]:
 
 def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _open_partial(partial: Path, settings: dict[str, Any]) -> None:
-    partial.mkdir(parents=True, exist_ok=True)
-    file = partial / "settings.json"
-    if file.exists():
-        _refuse_other(partial, json.loads(file.read_text()), settings)
-    else:
-        write_file(file, json.dumps(settings, indent=1).encode())
-
-
-def _refuse_other(path: Path, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    different = [f"{key} {there.get(key)!r} (asked: {asked[key]!r})" for key in asked if there.get(key) != asked[key]]
-    if different:
-        raise DataError(f"{path} was made with {', '.join(different)}; use another path, or --force to replace it")

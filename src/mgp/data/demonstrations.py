@@ -28,7 +28,7 @@ class Demonstrations:
 
     @classmethod
     def from_store(cls, store: EpisodeStore) -> Demonstrations:
-        keys = [key for key in ("action", "state", "cloud") if key in store.keys]
+        keys: list[str] = [key for key in ("action", "state", "cloud") if key in store.keys]
         arrays = {key: torch.from_numpy(np.ascontiguousarray(store.load(key))).float() for key in keys}
         return cls(
             arrays,

@@ -20,6 +20,7 @@ from mgp.envs.scene import Scene
 
 GROUPS = np.array([1, 1, 0, 0, 0, 0], dtype=np.uint8)  # all that is seen but the backdrop
 RAYS_PER_POINT = 4  # about half of them hit, and farthest-point sampling needs some choice
+MIN_RAYS = 1024  # so that a cloud of few points does not miss small things
 
 
 class CloudCaster:
@@ -27,7 +28,7 @@ class CloudCaster:
 
     def __init__(self, scene: Scene, camera: Camera, points: int, balance: bool = True):
         self.scene, self.camera, self.points, self.balance = scene, camera, points, balance
-        self.rays = RAYS_PER_POINT * points
+        self.rays = max(RAYS_PER_POINT * points, MIN_RAYS)
 
     def __call__(self, data: mujoco.MjData) -> np.ndarray:
         return self.labelled(data)[0]
@@ -70,16 +71,17 @@ class CloudCaster:
             cells = np.zeros((CELLS, CELLS), bool)
             for top, left, bottom, right in rectangles:
                 cells[top:bottom, left:right] = True
-            return self.camera.rays(cells, _size(self.rays, np.count_nonzero(cells)))
+            return self.camera.rays(cells, _size(self.rays, int(np.count_nonzero(cells))))
         masks = np.zeros((self.scene.things, CELLS, CELLS), bool)
         for thing, (top, left, bottom, right) in zip(self.scene.box_thing, rectangles, strict=True):
             masks[thing, top:bottom, left:right] = True
-        counts = np.count_nonzero(masks, axis=(1, 2))
-        sizes = [_size(n, c) for n, c in zip(share(self.rays, counts * (MAX_SIZE // CELLS) ** 2), counts, strict=True)]
+        counts = masks.sum((1, 2))
+        shares = share(self.rays, counts * (MAX_SIZE // CELLS) ** 2)
+        sizes = [_size(int(rays), int(cells)) for rays, cells in zip(shares, counts, strict=True)]
         # finest first; cells that a finer grid has covered need no coarser one
         taken = np.zeros((CELLS, CELLS), bool)
         parts = []
-        for thing in np.argsort(sizes)[::-1]:
+        for thing in np.argsort(sizes, kind="stable")[::-1]:
             parts.append(self.camera.rays(masks[thing] & ~taken, sizes[thing]))
             taken |= masks[thing]
         return np.concatenate(parts)
@@ -91,8 +93,10 @@ def share(total: int, capacity: np.ndarray) -> np.ndarray:
     left = min(total, int(capacity.sum()))
     while left > 0:
         open_ = np.flatnonzero(given < capacity)
-        each, rest = divmod(left, len(open_))
-        extra = np.minimum(each + (np.arange(len(open_)) < rest), capacity[open_] - given[open_])
+        each = left // len(open_)
+        if each == 0:  # fewer left than takers: one for each of the first
+            open_, each = open_[:left], 1
+        extra = np.minimum(each, capacity[open_] - given[open_])
         given[open_] += extra
         left -= int(extra.sum())
     return given
@@ -102,8 +106,8 @@ def farthest(cloud: np.ndarray, points: int) -> np.ndarray:
     """Indices (points,) of farthest-point sampling from the first point on; `points` <= len(cloud)."""
     if points == len(cloud):
         return np.arange(points)
-    # 2**h buckets: 5 is fastest for a few thousand points, and there must be no more buckets than points
-    return fpsample.bucket_fps_kdline_sampling(cloud, points, h=min(5, len(cloud).bit_length() - 1), start_idx=0)
+    # 2**h buckets: 3 is fastest for some hundred points, and there must be no more buckets than points
+    return fpsample.bucket_fps_kdline_sampling(cloud, points, h=min(3, len(cloud).bit_length() - 1), start_idx=0)
 
 
 def _size(rays: int, cells: int) -> int:

@@ -79,6 +79,6 @@ def _context(size: int) -> Any:
             if not asked:
                 os.environ.pop("PYOPENGL_PLATFORM", None)  # set by the backend that failed; the next would refuse it
     raise SimulationError(
-        f"rgb and depth observations need OpenGL, and none could be started ({'; '.join(failures)}). Install libegl1 or "
-        "libosmesa6, set MUJOCO_GL to egl or osmesa, or use observation='cloud', which needs no OpenGL"
+        f"rgb and depth observations need OpenGL, and none could be started ({'; '.join(failures)}). Install libegl1 "
+        "or libosmesa6, set MUJOCO_GL to egl or osmesa, or use observation='cloud', which needs no OpenGL"
     )

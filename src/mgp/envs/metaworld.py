@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,7 +32,7 @@ CAMERA, CAMERA_POSITION, CAMERA_FOVY = "corner2", (0.6, 0.295, 0.8), 60.0  # as 
 # the hand and the object in soccer and plate-slide-back-side, are outside of the image.
 CLOUD_FOVY = 100.0
 # for people: nearer to the table than the corner, and not on it
-PICTURE_CAMERA = Camera.looking((0.8, 0.3, 0.75), (0.02, 0.68, 0.16), 50.0)
+PICTURE_CAMERA = Camera.looking((0.8, 0.3, 0.75), (0.06, 0.66, 0.12), 57.0)
 
 
 def make(task: str, observation: str = "cloud", **options: Any) -> MetaWorldEnv:
@@ -45,9 +46,11 @@ def make(task: str, observation: str = "cloud", **options: Any) -> MetaWorldEnv:
 class MetaWorldEnv(RobotEnv):
     """One task with unlimited goals. Actions are hand displacement x, y, z (1 = 1 cm) and gripper (1 closes).
 
-    `hold_action` is the zero vector: the hand stays. The gripper dimension is a force, so whoever holds while
-    carrying something should repeat the last gripper command instead of the zero.
+    Holding is the zero vector for the hand; the gripper's dimension is a force, so its last command goes on, or
+    whatever is carried would fall.
     """
+
+    hold_last = (3,)
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 80}  # noqa: RUF012
 
@@ -73,17 +76,17 @@ class MetaWorldEnv(RobotEnv):
         _check_range("points", points, 1, 8192)
         _check_range("size", size, 16, 1024)
         _check_range("horizon", horizon, 1, 500)  # 500: Meta-World refuses step 501
-        _check_range("fovy", fovy, 10, 150, (int, float))
+        _check_range("fovy", fovy, 10, 150, numbers.Real)
         for name, flag in (("arm", arm), ("balance", balance)):
             if not isinstance(flag, bool):
                 raise ConfigError(f"{name}={flag!r} must be True or False")
         self.name, self.observation, self.horizon = f"metaworld/{task}", observation, horizon
         # what `make_env` needs to build the same environment again
-        self.options: dict[str, Any] = {"horizon": horizon}
+        self.options: dict[str, Any] = {"horizon": int(horizon)}
         if observation == "cloud":
-            self.options |= {"points": points, "arm": arm, "balance": balance, "fovy": fovy}
+            self.options |= {"points": int(points), "arm": arm, "balance": balance, "fovy": float(fovy)}
         elif observation != "state":
-            self.options |= {"size": size}
+            self.options |= {"size": int(size)}
         self.render_mode = "rgb_array"
         self.hold_action = np.zeros(4, np.float32)
         self._sim: Any = ALL_V3_ENVIRONMENTS[f"{task}-v3"]()
@@ -194,7 +197,7 @@ class MetaWorldEnv(RobotEnv):
             self._picture = Picture(self._scene, PICTURE_CAMERA)
         return self._picture(self._sim.data, size)
 
-    def render(self) -> np.ndarray:  # type: ignore[override]
+    def render(self) -> np.ndarray:
         return self.picture()
 
     def close(self) -> None:
@@ -208,9 +211,9 @@ def _floats(*shape: int) -> gym.spaces.Box:
     return gym.spaces.Box(-np.inf, np.inf, shape, np.float32)
 
 
-def _check_range(name: str, value: float, low: int, high: int, kinds: tuple[type, ...] = (int,)) -> None:
-    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
-        what = "a whole number" if kinds == (int,) else "a number"
+def _check_range(name: str, value: float, low: int, high: int, kind: type = numbers.Integral) -> None:
+    if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
+        what = "a whole number" if kind is numbers.Integral else "a number"
         raise ConfigError(f"{name}={value!r} must be {what} from {low} to {high}; choose one in that range")
 
 

@@ -50,7 +50,7 @@ def _normals(points: np.ndarray) -> np.ndarray:
         np.moveaxis(shorter, axis, 0)[0] = True
         np.moveaxis(shorter, axis, 0)[-1] = False
         tangents.append(np.where(shorter[..., None], ahead, behind))
-    normal = np.cross(*tangents)
+    normal = np.cross(tangents[0], tangents[1])
     return normal / np.maximum(np.linalg.norm(normal, axis=-1, keepdims=True), 1e-12)
 
 

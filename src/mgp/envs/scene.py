@@ -30,7 +30,7 @@ class Scene:
         self.model = model
         roots = _roots(model, model.geom_bodyid)
         names = np.array([model.body(b).name for b in model.geom_bodyid])
-        seen = np.isin(model.geom_group, (0, 1, BACKDROP_GROUP))
+        seen = np.isin(model.geom_group, (0, 1))
         table = np.isin(roots, TABLE)
         slabs = table & seen & (model.geom_type == mujoco.mjtGeom.mjGEOM_BOX)
         # A whole table can be left out, since whatever is under it is below the crop. One built of slabs around a hole
@@ -72,7 +72,8 @@ class Scene:
         return np.clip(np.concatenate([geoms, markers]), self.low, self.high)
 
     def inside(self, points: np.ndarray) -> np.ndarray:
-        return ((points > self.low) & (points < self.high)).all(1)
+        """Which of the points (M, 3) are in the workspace, (M,) bool."""
+        return np.all((points > self.low) & (points < self.high), axis=1)
 
 
 def _roots(model: mujoco.MjModel, bodies: np.ndarray) -> np.ndarray:

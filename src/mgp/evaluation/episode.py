@@ -21,7 +21,7 @@ class Recording:
 
     seeds: tuple[int, ...]  # episodes to record
     every: int = 4  # control steps between pictures
-    size: int = 160  # pixels on a side
+    size: int = 200  # pixels on a side
 
     def __post_init__(self) -> None:
         if self.every < 1 or self.size < 1:

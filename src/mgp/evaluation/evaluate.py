@@ -35,7 +35,7 @@ def evaluate(
     full_length: bool = False,
     record: int = 1,
     picture_every: int = 4,
-    picture_size: int = 160,
+    picture_size: int = 200,
     latency: bool = True,
     workers: int | None = None,
     batch: int = 5,

@@ -38,6 +38,14 @@ class Latency:
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Latency:
+        timings = {
+            name: Timing(**{field: float(value) for field, value in content[name].items()})
+            for name in ("policy", "with_observation")
+        }
+        return cls(threads=int(content["threads"]), replans=int(content["replans"]), **timings)
+
 
 def measure(policy: Policy, env: RobotEnv, seed: int, threads: int | None = None, warm_up: int = 3) -> Latency:
     """Time one full-length episode. `threads=None`: torch's default. Run it while no workers are busy."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from mgp.errors import DataError
 from mgp.evaluation.episode import EpisodeResult
+from mgp.evaluation.latency import Latency
 from mgp.evaluation.statistics import wilson
 from mgp.files import write_atomic
 from mgp.policies.base import PlanTrace
@@ -58,6 +59,15 @@ class Evaluation:
     def interval(self) -> tuple[float, float]:
         return wilson(self.successes, len(self.episodes))
 
+    def _check(self) -> None:
+        """The types a reader counts on, of a record that comes from a file."""
+        texts = (self.method, self.task, self.observation, self.preset, self.commit, self.machine, self.date)
+        numbers = (self.missing, self.training_minutes, self.seconds, self.training_seed, self.demonstrations)
+        if not all(isinstance(text, str) for text in texts) or not isinstance(self.variant, dict):
+            raise ValueError("a name is no text")
+        if not all(value is None or isinstance(value, int | float) for value in numbers):
+            raise ValueError("a figure is no number")
+
     def save(self, path: Path) -> None:
         """Write PATH.json and, if there are pictures, PATH.npz."""
         pictures: dict[str, Any] = {}
@@ -88,8 +98,10 @@ class Evaluation:
                 raise DataError(f"{path} has format {content['format']}, this version reads {FORMAT}: evaluate again")
             known = {f.name for f in dataclasses.fields(cls)}
             content["episodes"] = tuple(_episode_in(one, path) for one in content["episodes"])
-            content["latency"] = tuple(content.get("latency", ()))
-            return cls(**{key: value for key, value in content.items() if key in known})
+            content["latency"] = tuple(Latency.from_dict(one).as_dict() for one in content.get("latency", ()))
+            evaluation = cls(**{key: value for key, value in content.items() if key in known})
+            evaluation._check()
+            return evaluation
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{path} is no evaluation of mgp ({error!r}): evaluate again") from error
 

@@ -5,6 +5,8 @@ B batch, H frames of history, F distinct frames, P points, S state width, C cond
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -12,23 +14,29 @@ from mgp.config import EncoderConfig
 
 
 class PointNet(nn.Module):
-    """DP3's point encoder: the same MLP on every point, the maximum over points, a projection."""
+    """DP3's point encoder: the same MLP on every point, the maximum over points, a projection.
 
-    def __init__(self, hidden: tuple[int, ...], out: int, channels: int = 3):
+    With `zoom`, a point is also seen through tanh(zoom * xyz): fine resolution near the origin, which is the hand, at
+    the price of three more inputs a factor.
+    """
+
+    def __init__(self, hidden: tuple[int, ...], out: int, zoom: tuple[float, ...] = ()):
         super().__init__()
+        self.zoom = zoom
         layers: list[nn.Module] = []
-        for a, b in zip((channels, *hidden[:-1]), hidden, strict=True):
+        for a, b in zip((3 + 3 * len(zoom), *hidden[:-1]), hidden, strict=True):
             layers += [nn.Linear(a, b), nn.LayerNorm(b), nn.ReLU()]
         self.points = nn.Sequential(*layers)
         self.project = nn.Sequential(nn.Linear(hidden[-1], out), nn.LayerNorm(out))
 
     def forward(self, cloud: Tensor) -> Tensor:
-        return self.project(self.points(cloud).amax(dim=-2))  # (F, P, 3) to (F, out)
+        inputs = torch.cat([cloud, *(torch.tanh(factor * cloud) for factor in self.zoom)], dim=-1)
+        return self.project(self.points(inputs).amax(dim=-2))  # (F, P, 3) to (F, out)
 
 
 def mlp(widths: tuple[int, ...]) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for a, b in zip(widths[:-1], widths[1:], strict=True):
+    for a, b in pairwise(widths):
         layers += [nn.Linear(a, b), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
@@ -43,7 +51,7 @@ class ConditionEncoder(nn.Module):
     def __init__(self, config: EncoderConfig, state_width: int, cloud: bool):
         super().__init__()
         self.state = mlp((state_width, *config.state_hidden, config.state_dim))
-        self.cloud = PointNet(config.hidden, config.cloud_dim) if cloud else None
+        self.cloud = PointNet(config.hidden, config.cloud_dim, config.zoom) if cloud else None
         self.dim = config.state_dim + (config.cloud_dim if cloud else 0)
 
     def forward(self, state: Tensor, cloud: Tensor | None = None, index: Tensor | None = None) -> Tensor:

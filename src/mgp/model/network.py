@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from mgp.config import Config
 from mgp.data.normalizer import Normalizer
-from mgp.model.encoders import ConditionEncoder
+from mgp.model.encoders import ConditionEncoder, mlp
 from mgp.model.frames import cloud_to_hand, state_to_hand
 from mgp.model.transformer import MaskedTransformer
 from mgp.tokenizer.vqvae import ActionTokenizer
@@ -24,6 +24,9 @@ class MGPNetwork(nn.Module):
         self.encoder = ConditionEncoder(config.encoder, widths["state"], "cloud" in widths)
         codebook = self.tokenizer.codebook.codes
         self.transformer = MaskedTransformer(config.transformer, codebook, self.encoder.dim, config.encoder.history)
+        self.near = config.tokenizer.window if config.policy == "short" else config.sampling.execution_horizon
+        wide = (config.encoder.history * self.encoder.dim, 256, self.near * widths["action"])
+        self.auxiliary = mlp(wide) if config.training.auxiliary else None
 
     def adopt_codebook(self) -> None:
         """After stage 1: the transformer embeds the tokenizer's code vectors, frozen from here on."""

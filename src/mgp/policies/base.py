@@ -1,7 +1,8 @@
 """The policy contract, shared by MGP and every baseline.
 
 A policy serves a batch of B episodes in lock step: `reset` starts them, then each `plan` takes the newest `history`
-frames of every episode and returns the next `execution_horizon` actions. `act` is the same for one robot, frame by frame.
+frames of every episode and returns the next `execution_horizon` actions. `act` is the same for one robot, frame by
+frame.
 """
 
 from __future__ import annotations
@@ -60,8 +61,9 @@ class Policy(ABC):
         queue: deque = self.__dict__.setdefault("_queue", deque())
         if observation is not None:
             check_observation(observation, self.observation_shapes)
-            frames.extend([observation] * (self.history - len(frames)))  # the first frame stands for those before it
-            frames.append(observation)
+            frame = {key: np.array(observation[key]) for key in self.observation_shapes}  # a robot may reuse its arrays
+            frames.extend([frame] * (self.history - len(frames)))  # the first frame stands for those before it
+            frames.append(frame)
         if not queue:
             if not frames:
                 raise ObservationError("the first observation of an episode is missing: wait for one before acting")

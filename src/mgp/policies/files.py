@@ -28,18 +28,29 @@ def describe(network: MGPNetwork, shapes: dict[str, tuple[int, ...]], hold: np.n
     }
 
 
-def write_network(network: MGPNetwork, folder: Path, state: dict[str, Tensor] | None = None) -> None:
-    """config.json and policy.safetensors into an open folder; `state` stands for the network's own (e.g. averaged)."""
-    (folder / "config.json").write_text(network.config.to_json())
+def write_network(
+    network: MGPNetwork, folder: Path, state: dict[str, Tensor] | None = None, config: Config | None = None
+) -> None:
+    """config.json and policy.safetensors into an open folder.
+
+    `state` and `config` stand for the network's own, e.g. averaged weights or other sampling.
+    """
+    (folder / "config.json").write_text((config or network.config).to_json())
     tensors = {
         name: tensor.detach().cpu().contiguous().clone() for name, tensor in (state or network.state_dict()).items()
     }
     save_file(tensors, folder / "policy.safetensors")
 
 
-def save_network(network: MGPNetwork, folder: Path, shapes: dict[str, tuple[int, ...]], hold: np.ndarray) -> None:
+def save_network(
+    network: MGPNetwork,
+    folder: Path,
+    shapes: dict[str, tuple[int, ...]],
+    hold: np.ndarray,
+    config: Config | None = None,
+) -> None:
     with new_folder(Path(folder)) as temporary:
-        write_network(network, temporary)
+        write_network(network, temporary, config=config)
         seal(temporary, describe(network, shapes, hold))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mgp.config import Config, SamplingConfig
 from mgp.data.demonstrations import keyed_generator
+from mgp.errors import ObservationError, UnknownNameError
 from mgp.model.network import MGPNetwork
 from mgp.policies.base import PlanTrace, Policy, check_observation
 from mgp.policies.files import load_network, save_network
@@ -52,47 +53,58 @@ class MGP(Policy):
     def plan(self, observation: dict[str, np.ndarray], observed: np.ndarray | None = None) -> np.ndarray:
         batch = len(self._generators)
         seen = np.ones(batch, dtype=bool) if observed is None else np.asarray(observed, dtype=bool)
-        arrays = {key: np.asarray(observation[key])[seen] for key in self.observation_shapes if key in observation}
+        if seen.shape != (batch,):
+            raise ObservationError(
+                f"observed has shape {seen.shape} for {batch} episodes: reset with one seed for each"
+            )
+        arrays = {key: np.asarray(observation[key]) for key in self.observation_shapes if key in observation}
+        for key, value in arrays.items():
+            if value.shape[:2] != (batch, self.history):
+                raise ObservationError(
+                    f"{key!r} has shape {value.shape}: need ({batch}, {self.history}, ...), a row for each episode"
+                    " begun with `reset` and a column for each frame of history"
+                )
+        arrays = {key: value[seen] for key, value in arrays.items()}
         check_observation(arrays, self.observation_shapes, leading=2)
-        condition = self._condition(arrays, seen)
+        condition = self._condition(arrays) if seen.any() else None
         actions = self._long(condition, seen) if self.config.policy == "long" else self._short(condition, seen)
         self._last = actions[:, -1].copy()
         return actions
 
-    def _condition(self, arrays: dict[str, np.ndarray], seen: np.ndarray) -> Tensor:
-        """The condition (B, H, C); rows without an observation are zeros that nobody looks at."""
+    def _condition(self, arrays: dict[str, np.ndarray]) -> Tensor:
+        """The condition (O, H, C) of the O episodes with an observation."""
         keep = slice(None, None, self.config.encoder.stride)
         tensors = {
             key: torch.as_tensor(value[:, keep], dtype=torch.float32, device=self.device)
             for key, value in arrays.items()
         }
-        full = torch.zeros(len(seen), self.config.encoder.history, self.network.encoder.dim, device=self.device)
-        if seen.any():
-            full[torch.from_numpy(seen)] = self.network.condition(
-                tensors["state"], tensors.get("cloud"), tensors["state"]
-            )
-        return full
+        return self.network.condition(tensors["state"], tensors.get("cloud"), tensors["state"])
 
-    def _logits(self, tokens: Tensor, condition: Tensor, executed: Tensor) -> Tensor:
+    def _logits(self, tokens: Tensor, condition: Tensor | None, executed: Tensor) -> Tensor:
+        assert condition is not None, "no episode was observed, so none is replanned"
         out = self.network.transformer(tokens.to(self.device), condition, executed.to(self.device))
         return out.cpu()
 
-    def _short(self, condition: Tensor, seen: np.ndarray) -> np.ndarray:
-        """The window starts at the oldest frame; what lies before now is not executed."""
+    def _short(self, condition: Tensor | None, seen: np.ndarray) -> np.ndarray:
+        """The window starts at the oldest frame; what lies before now is not executed. Unseen episodes hold."""
         start, run = self.config.past, self.execution_horizon
-        nothing = torch.zeros(len(seen), dtype=torch.long)
+        actions = np.repeat(self._holding()[:, None], run, axis=1)  # (B, run, A)
+        if condition is None:
+            return actions
+        nothing = torch.zeros(len(condition), dtype=torch.long)
         out = plan_short(
             lambda tokens: self._logits(tokens, condition, nothing),
-            len(seen),
+            len(condition),
             self.config.tokens,
             self.config.sampling,
             self.network.transformer.vocabulary,
-            self._generators,
+            [generator for generator, one in zip(self._generators, seen, strict=True) if one],
         )
-        actions = self.network.actions(out.tokens.to(self.device))[:, start : start + run].cpu().numpy()
-        return np.where(seen[:, None, None], actions, self._holding()[:, None])
+        window = self.network.actions(out.tokens.to(self.device))  # (O, T, A)
+        actions[seen] = window[:, start : start + run].cpu().numpy()
+        return actions
 
-    def _long(self, condition: Tensor, seen: np.ndarray) -> np.ndarray:
+    def _long(self, condition: Tensor | None, seen: np.ndarray) -> np.ndarray:
         per, run = self.config.tokenizer.actions_per_token, self.execution_horizon
         start = self._planner.executed
         plan = self._planner.step(
@@ -100,11 +112,7 @@ class MGP(Policy):
         )
         # [END] and what follows are never decoded: the last code stands in, and those steps hold position
         codes = self.network.transformer.vocabulary.codes
-        over = (
-            (plan >= codes).cummax(1).values
-            if bool((plan >= codes).any())
-            else torch.zeros_like(plan, dtype=torch.bool)
-        )
+        over = (plan >= codes).cummax(1).values
         last = torch.where(over, 0, torch.arange(plan.shape[1])).cummax(1).values
         safe = plan.gather(1, last).clamp_max(codes - 1)
         actions = self.network.actions(safe.to(self.device)).cpu().numpy()  # (B, T, A)
@@ -131,11 +139,16 @@ class MGP(Policy):
 
     def with_sampling(self, **changes: object) -> MGP:
         """The same weights, sampled otherwise: `policy.with_sampling(variant="full", temperature=0.5)`."""
+        known = [field.name for field in fields(SamplingConfig)]
+        for name in changes:
+            if name not in known:
+                raise UnknownNameError("sampling option", name, known)
         sampling = replace(self.config.sampling, **changes)  # type: ignore[arg-type]
         return MGP(self.network, self.observation_shapes, self.hold, sampling, str(self.device))
 
     def save(self, folder: Path) -> None:
-        save_network(self.network, folder, self.observation_shapes, self.hold)
+        """As it is sampled now, so that `load` gives the same actions."""
+        save_network(self.network, folder, self.observation_shapes, self.hold, self.config)
 
     @classmethod
     def load(cls, folder: Path, sampling: SamplingConfig | None = None, device: str = "cpu") -> MGP:

@@ -50,7 +50,8 @@ def read_run(folder: Path) -> Run:
     run.summary = _json(run, "summary.json", "training time")
     for line in _table(run, "metrics.csv", "training curves", ("stage", "step", "loss")):
         run.losses.setdefault(line["stage"], []).append((float(line["step"]), float(line["loss"])))
-    for line in _table(run, "evals.csv", "success during training", ("step", "success", "episodes")):
+    unasked = run.setting("training.eval_every") == 0 and not (folder / "evals.csv").exists()
+    for line in () if unasked else _table(run, "evals.csv", "success during training", ("step", "success", "episodes")):
         run.checks.append((float(line["step"]), float(line["success"]), int(float(line["episodes"]))))
     for path in sorted((folder / "eval").glob("*.json")):
         try:

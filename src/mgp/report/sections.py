@@ -114,7 +114,8 @@ def training(runs: Sequence[Run]) -> str:
         if run.checks:
             figures.append(success_curve(run.checks, "success while training", f"run{number}e"))
             top = mean_of_top(rate for _, rate, _ in run.checks)
-            best = f" Mean of the five best evaluations while training, the paper's figure: <b>{top:.2f}</b>."
+            count = min(5, len(run.checks))
+            best = f" Mean of the {count} best evaluations while training, as the paper counts: <b>{top:.2f}</b>."
         minutes = run.summary.get("training_minutes", run.summary.get("minutes"))
         facts = [
             ("preset", run.setting("preset")),

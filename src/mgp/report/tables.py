@@ -18,13 +18,13 @@ def success_table(evaluations: Sequence[Evaluation]) -> str:
     for one in evaluations:
         low, high = one.interval
         paper = paper_success(one.method, one.task)
-        reference = paper_success("DP3", one.task)
-        aside = f"<small>DP3 {reference:.2f}</small>" if reference is not None and one.method != "DP3" else ""
+        reference = paper_success("DP3", one.task) if one.method != "DP3" else None
+        aside = f'<small class="line">DP3 {reference:.2f}</small>' if reference is not None else ""
         body.append(
             (
                 f"<b>{escape(one.method)}</b>{_options(one)}",
                 f"{escape(one.task.partition('/')[2] or one.task)}<small>{_origin(one)}</small>",
-                f'<b class="rate">{one.success:.2f}</b><small>{low:.2f} to {high:.2f}</small>',
+                f'<b class="rate">{one.success:.2f}</b><small class="line">{low:.2f} to {high:.2f}</small>',
                 _interval(one.success, low, high, paper),
                 (f"{paper:.2f}" if paper is not None else NONE) + aside,
                 f"{one.successes} of {len(one.episodes)}<small>{_seeds(one)}</small>",
@@ -93,7 +93,7 @@ def _interval(rate: float, low: float, high: float, paper: float | None) -> str:
 
 
 def _options(one: Evaluation) -> str:
-    options = [f"{name} {value}" for name, value in one.variant.items()]
+    options = [f"{name.replace('_', ' ')} {value}" for name, value in one.variant.items()]
     if one.missing:
         options.append(f"{one.missing:.0%} of observations missing")
     return f"<small>{escape(', '.join(options))}</small>" if options else ""

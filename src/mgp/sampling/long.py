@@ -13,14 +13,18 @@ import torch
 from torch import Tensor
 
 from mgp.config import SamplingConfig
+from mgp.errors import ObservationError
 from mgp.model.transformer import Vocabulary
 from mgp.sampling.sampler import KNOWN, Generators, Refined, confidence_of, lowest, refine
 
-PlanLogits = Callable[[Tensor, Tensor], Tensor]  # (tokens (B, N), executed (B,)) to logits (B, N, V)
+PlanLogits = Callable[[Tensor, Tensor], Tensor]  # (tokens (O, N), executed (O,)) to logits (O, N, V)
 
 
 class LongPlanner:
-    """The plan of B episodes and its history."""
+    """The plan of B episodes and its history. Only the O <= B episodes with an observation are replanned.
+
+    The others neither call the network nor draw random numbers, so that a batch equals its episodes run alone.
+    """
 
     def __init__(self, config: SamplingConfig, vocabulary: Vocabulary, length: int, generators: Generators):
         self.config, self.vocabulary, self.length, self.generators = config, vocabulary, length, generators
@@ -30,13 +34,20 @@ class LongPlanner:
         self.log: list[dict[str, np.ndarray]] = []
 
     def step(self, logits_fn: PlanLogits, observed: Tensor, tokens_per_step: int) -> Tensor:
-        """Plan or replan where an observation arrived (B,), count `tokens_per_step` as executed, return the plan."""
+        """Plan or replan where an observation arrived (B,), count `tokens_per_step` as executed, return the plan.
+
+        `logits_fn` answers for the observed episodes, in their order.
+        """
         masked = torch.zeros(len(observed), self.length, dtype=torch.long)
-        if self.tokens is None:
-            masked = self._first(logits_fn, len(observed))
+        if self.tokens is None or self.confidence is None:
+            if not bool(observed.all()):
+                raise ObservationError("the first observation of an episode is missing: there is no plan to go on with")
+            self.tokens, self.confidence, masked = self._first(logits_fn, len(observed))
         elif self.config.variant != "full" and self.executed < self.length and bool(observed.any()):
-            masked = self._replan(logits_fn, observed)
-        assert self.tokens is not None and self.confidence is not None
+            replanned = self._replan(logits_fn, self.tokens[observed], self.confidence[observed], observed)
+            # new tensors: what was handed out or logged before stays as it was
+            old = (self.tokens, self.confidence, masked)
+            self.tokens, self.confidence, masked = (_put(a, observed, b) for a, b in zip(old, replanned, strict=True))
         self.log.append(
             {
                 "executed": np.full(len(observed), min(self.executed, self.length)),
@@ -46,37 +57,37 @@ class LongPlanner:
             }
         )
         self.executed += tokens_per_step
-        return self.tokens
+        return self.tokens.clone()
 
-    def _first(self, logits_fn: PlanLogits, batch: int) -> Tensor:
+    def _first(self, logits_fn: PlanLogits, batch: int) -> Refined:
         everything = torch.ones(batch, self.length, dtype=torch.bool)
         blank = torch.full((batch, self.length), self.vocabulary.mask)
-        out = self._refine(logits_fn, blank, everything)
-        self.tokens, self.confidence = out.tokens, out.confidence
-        return out.rounds
+        return self._refine(logits_fn, blank, everything, self.generators)
 
-    def _replan(self, logits_fn: PlanLogits, observed: Tensor) -> Tensor:
-        assert self.tokens is not None and self.confidence is not None
-        plan, pending = self.tokens, (torch.arange(self.length) >= self.executed).expand_as(self.tokens)
-        scores, ranking = self._scores(logits_fn, plan)
-        editable = torch.where(pending & observed[:, None], ranking, KNOWN)
+    def _replan(self, logits_fn: PlanLogits, plan: Tensor, confidence: Tensor, observed: Tensor) -> Refined:
+        """Plan and confidence (O, N) of the observed episodes, rewritten where they are pending and unsure."""
+        generators = [g for g, seen in zip(self.generators, observed.tolist(), strict=True) if seen]
+        pending = torch.arange(self.length) >= self.executed  # (N,)
+        scores, ranking = self._scores(logits_fn, plan, confidence, generators)
         share = 1.0 if self.config.variant == "no-sm" else self.config.mask_ratio
-        count = (editable.isfinite().sum(1) * share).round().long()
-        masked = lowest(editable, count)
-        out = self._refine(logits_fn, plan, masked)
-        self.tokens = torch.where(pending, out.tokens, plan)  # a copy: the executed prefix is byte-identical
+        count = (pending.sum().double() * share).round().long().expand(len(plan))
+        masked = lowest(torch.where(pending, ranking, KNOWN), count)
+        out = self._refine(logits_fn, plan, masked, generators)
         fresh = torch.where(masked, out.confidence, scores)
-        keep = ~(pending & observed[:, None])
-        self.confidence = torch.where(keep, self.confidence, fresh)
-        return out.rounds
+        return Refined(
+            torch.where(pending, out.tokens, plan),  # the executed prefix stays byte-identical
+            torch.where(pending, fresh, confidence),
+            out.rounds,
+        )
 
-    def _scores(self, logits_fn: PlanLogits, plan: Tensor) -> tuple[Tensor, Tensor]:
-        """How sure each token of the plan is, and the ranking by which the lowest are rewritten; both (B, N)."""
-        assert self.confidence is not None
+    def _scores(
+        self, logits_fn: PlanLogits, plan: Tensor, confidence: Tensor, generators: Generators
+    ) -> tuple[Tensor, Tensor]:
+        """How sure each token of the plan is, and the ranking by which the lowest are rewritten; both (O, N)."""
         if self.config.scoring == "random":
-            return self.confidence, torch.stack([torch.rand(self.length, generator=g) for g in self.generators])
+            return confidence, torch.stack([torch.rand(self.length, generator=g) for g in generators])
         if self.config.scoring == "reuse":
-            return self.confidence, self.confidence
+            return confidence, confidence
         posterior = confidence_of(self._logits(logits_fn, plan), plan)  # equation 4
         return posterior, -posterior if self.config.scoring == "inverse" else posterior
 
@@ -85,10 +96,12 @@ class LongPlanner:
         if not self.config.see_prefix:
             tokens = tokens.clone()
             tokens[:, :done] = self.vocabulary.mask
-        return logits_fn(tokens, torch.full((len(tokens),), done))
+        logits = logits_fn(tokens, torch.full((len(tokens),), done))
+        if not self.config.allow_end:  # in scoring as in drawing, so that all confidences are on one scale
+            logits = logits.index_fill(-1, torch.tensor([self.vocabulary.end]), -torch.inf)
+        return logits
 
-    def _refine(self, logits_fn: PlanLogits, tokens: Tensor, masked: Tensor) -> Refined:
-        forbidden = () if self.config.allow_end else (self.vocabulary.end,)
+    def _refine(self, logits_fn: PlanLogits, tokens: Tensor, masked: Tensor, generators: Generators) -> Refined:
         return refine(
             lambda current: self._logits(logits_fn, current),
             tokens,
@@ -96,6 +109,12 @@ class LongPlanner:
             self.vocabulary.mask,
             self.config.refine_steps,
             self.config.temperature,
-            self.generators,
-            forbidden,
+            generators,
         )
+
+
+def _put(old: Tensor, rows: Tensor, new: Tensor) -> Tensor:
+    """A copy of (B, N) with the chosen rows (B,) replaced."""
+    out = old.clone()
+    out[rows] = new
+    return out

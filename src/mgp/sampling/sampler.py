@@ -57,7 +57,7 @@ def refine(
     generators: Generators,
     forbidden: Sequence[int] = (),
 ) -> Refined:
-    """Fill the masked positions (B, N), re-mask the least confident of them by the schedule, fill again, `rounds` times.
+    """Fill the masked positions (B, N), re-mask the least confident by the schedule and fill again, `rounds` times.
 
     Positions that are not masked at the start never change. `forbidden` token ids (such as [END]) are never drawn.
     """

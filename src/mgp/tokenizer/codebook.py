@@ -39,7 +39,7 @@ class Codebook(nn.Module):
     def initialise(self, latents: Tensor, generator: torch.Generator) -> None:
         """Codes start as latents of the first batch."""
         flat = self._gathered(latents.reshape(-1, latents.shape[-1]).float())
-        self.codes.copy_(flat[self._pick(len(self.codes), len(flat), generator)])
+        self.codes.copy_(self._pick(flat, len(self.codes), generator))
         self.counts.fill_(1.0)
         self.sums.copy_(self.codes)
         self.initialised.fill_(True)
@@ -62,8 +62,7 @@ class Codebook(nn.Module):
         self.unused.add_(1).masked_fill_(counts > 0, 0)
         dead = (self.unused >= self.reset_after).nonzero().squeeze(1)
         if len(dead):
-            pool = self._gathered(flat)
-            fresh = pool[self._pick(len(dead), len(pool), generator)]
+            fresh = self._pick(self._gathered(flat), len(dead), generator)
             self.codes[dead] = fresh
             # the statistics too, or the old vector would come back with the next update
             self.counts[dead] = 1.0
@@ -72,14 +71,18 @@ class Codebook(nn.Module):
         return len(dead)
 
     @staticmethod
-    def _pick(wanted: int, available: int, generator: torch.Generator) -> Tensor:
-        """`wanted` indices below `available`, without repeats as long as there are enough."""
-        rounds = -(-wanted // available)
-        return torch.cat([torch.randperm(available, generator=generator) for _ in range(rounds)])[:wanted]
+    def _pick(pool: Tensor, wanted: int, generator: torch.Generator) -> Tensor:
+        """`wanted` random rows of the pool, without repeats as long as there are enough; the same on every rank."""
+        rounds = -(-wanted // len(pool))
+        chosen = torch.cat([torch.randperm(len(pool), generator=generator) for _ in range(rounds)])[:wanted]
+        chosen = chosen.to(pool.device)
+        if dist.is_initialized():
+            dist.broadcast(chosen, 0)  # each rank has its own generator: rank 0's counts
+        return pool[chosen]
 
     @staticmethod
     def _gathered(flat: Tensor) -> Tensor:
-        """Latents of all ranks, in rank order, so that every rank re-seeds alike."""
+        """Latents of all ranks, in rank order."""
         if not dist.is_initialized():
             return flat
         parts = [torch.empty_like(flat) for _ in range(dist.get_world_size())]

@@ -25,19 +25,49 @@ def _residual(width: int, blocks: int, growth: int) -> list[nn.Module]:
     return [ResidualBlock(width, growth**i) for i in range(blocks)]
 
 
-def encoder(action_dim: int, width: int, out: int, stages: int, blocks: int, growth: int) -> nn.Sequential:
-    layers: list[nn.Module] = [nn.Conv1d(action_dim, width, 3, padding=1), nn.ReLU()]
-    for _ in range(stages):
-        layers += [nn.Conv1d(width, width, 4, stride=2, padding=1), *_residual(width, blocks, growth)]
-    return nn.Sequential(*layers, nn.Conv1d(width, out, 3, padding=1))
+class Encoder(nn.Module):
+    """(B, A, T) to (B, D, N): the convolution stack of the lineage, beside a linear map of each token's own actions.
+
+    The linear path is a deviation from the paper: the stack alone needs tens of thousands of steps to place an abrupt
+    change inside a token. With it the code space starts out as a linear image of the actions, so that near codes mean
+    near actions, and a few hundred steps do (docs/method.md has the figures).
+    """
+
+    def __init__(self, action_dim: int, width: int, out: int, stages: int, blocks: int, growth: int):
+        super().__init__()
+        layers: list[nn.Module] = [nn.Conv1d(action_dim, width, 3, padding=1), nn.ReLU()]
+        for _ in range(stages):
+            layers += [nn.Conv1d(width, width, 4, stride=2, padding=1), *_residual(width, blocks, growth)]
+        self.stack = nn.Sequential(*layers, _quiet(nn.Conv1d(width, out, 3, padding=1)))
+        self.patch = nn.Conv1d(action_dim, out, 2**stages, stride=2**stages)
+        nn.init.orthogonal_(self.patch.weight.view(out, -1))
+
+    def forward(self, actions: Tensor) -> Tensor:
+        return self.patch(actions) + self.stack(actions)
 
 
-def decoder(action_dim: int, width: int, inner: int, stages: int, blocks: int, growth: int) -> nn.Sequential:
-    layers: list[nn.Module] = [nn.Conv1d(inner, width, 3, padding=1), nn.ReLU()]
-    for _ in range(stages):
-        layers += [
-            *reversed(_residual(width, blocks, growth)),
-            nn.Upsample(scale_factor=2, mode="nearest"),
-            nn.Conv1d(width, width, 3, padding=1),
-        ]
-    return nn.Sequential(*layers, nn.ReLU(), nn.Conv1d(width, action_dim, 3, padding=1))
+class Decoder(nn.Module):
+    """(B, D, N) to (B, A, T): the mirror image of `Encoder`, with nearest up-sampling."""
+
+    def __init__(self, action_dim: int, width: int, inner: int, stages: int, blocks: int, growth: int):
+        super().__init__()
+        layers: list[nn.Module] = [nn.Conv1d(inner, width, 3, padding=1), nn.ReLU()]
+        for _ in range(stages):
+            layers += [
+                *reversed(_residual(width, blocks, growth)),
+                nn.Upsample(scale_factor=2, mode="nearest"),
+                nn.Conv1d(width, width, 3, padding=1),
+            ]
+        self.stack = nn.Sequential(*layers, nn.ReLU(), _quiet(nn.Conv1d(width, action_dim, 3, padding=1)))
+        self.patch = nn.ConvTranspose1d(inner, action_dim, 2**stages, stride=2**stages)
+        nn.init.orthogonal_(self.patch.weight.view(inner, -1))
+
+    def forward(self, latents: Tensor) -> Tensor:
+        return self.patch(latents) + self.stack(latents)
+
+
+def _quiet(layer: nn.Conv1d) -> nn.Conv1d:
+    """Starts at zero, so that the linear path leads at first."""
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+    return layer

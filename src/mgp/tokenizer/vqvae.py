@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from mgp.config import TokenizerConfig
 from mgp.errors import DataError
-from mgp.tokenizer import conv
 from mgp.tokenizer.codebook import Codebook
+from mgp.tokenizer.conv import Decoder, Encoder
 
 
 class TokenizerLoss(NamedTuple):
@@ -32,8 +32,10 @@ class ActionTokenizer(nn.Module):
         self.config, self.action_dim = config, action_dim
         stages = config.actions_per_token.bit_length() - 1
         shape = (stages, config.residual_blocks, config.dilation_growth)
-        self.encoder = conv.encoder(action_dim, config.width, config.code_dim, *shape)
-        self.decoder = conv.decoder(action_dim, config.width, config.code_dim, *shape)
+        self.encoder = Encoder(action_dim, config.width, config.code_dim, *shape)
+        self.decoder = Decoder(action_dim, config.width, config.code_dim, *shape)
+        with torch.no_grad():  # the linear paths start as each other's inverse
+            self.decoder.patch.weight.copy_(self.encoder.patch.weight)
         self.codebook = Codebook(config.codes, config.code_dim, config.ema_decay, config.reset_after)
 
     def latents(self, actions: Tensor) -> Tensor:

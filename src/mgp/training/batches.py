@@ -23,6 +23,7 @@ class Batch(NamedTuple):
     index: Tensor | None  # (B, H) which distinct frame each window sees
     executed: Tensor  # (B,) tokens before the observation
     tokens: Corrupted
+    actions: Tensor  # (B, W, A) raw, those of the window (Short) or next to be executed (Long)
 
 
 @torch.no_grad()
@@ -65,7 +66,8 @@ class ShortBatches(_Frames):
         time = torch.arange(int(demonstrations.ends[-1]))
         episode = demonstrations.episode_of(time)
         windows = demonstrations.action_windows(time - config.past, config.tokenizer.window, episode)
-        self.tokens = tokenize(network, windows)  # (T, N) of the window that belongs to each time
+        self.windows = windows  # (T, W, A) the window that belongs to each time
+        self.tokens = tokenize(network, windows)  # (T, N)
 
     def draw(self, batch: int, generator: torch.Generator) -> Batch:
         length = min(self.config.training.segment, batch)
@@ -75,7 +77,7 @@ class ShortBatches(_Frames):
         time = torch.minimum(first[:, None] + torch.arange(length), last[:, None]).flatten()[:batch]
         times = demos.history(time, self.config.encoder.history, self.config.encoder.stride)
         tokens = corrupt_short(self.tokens[time], self.vocabulary, self.config.masking, generator)
-        return Batch(*self.gather(times, generator), torch.zeros(batch, dtype=torch.long), tokens)
+        return Batch(*self.gather(times, generator), torch.zeros(batch, dtype=torch.long), tokens, self.windows[time])
 
 
 class LongBatches(_Frames):
@@ -107,9 +109,10 @@ class LongBatches(_Frames):
         executed[torch.rand(batch, generator=generator) < masking.start] = 0
         time = demos.starts[episode] + phase + executed * self.per
         donor = self.tokens[torch.randint(episodes, (batch,), generator=generator), phase]
-        near = self.config.sampling.execution_horizon // self.per
+        run = self.config.sampling.execution_horizon
+        near = run // self.per
         tokens = corrupt_long(
             self.tokens[episode, phase], length, executed, donor, near, self.vocabulary, masking, generator
         )
         times = demos.history(time, self.config.encoder.history, self.config.encoder.stride)
-        return Batch(*self.gather(times, generator), executed, tokens)
+        return Batch(*self.gather(times, generator), executed, tokens, demos.action_windows(time, run, episode))

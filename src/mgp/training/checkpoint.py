@@ -82,19 +82,22 @@ def newest(run: Path) -> tuple[Path, dict[str, Any]] | None:
     return None
 
 
-def restore(path: Path, network: MGPNetwork, optimizer: torch.optim.Optimizer, average: dict[str, Tensor]) -> None:
-    """Weights, codebook statistics, optimizer moments and averages, strictly."""
+def restore(path: Path, network: MGPNetwork, optimizer: torch.optim.Optimizer | None = None) -> dict[str, Tensor]:
+    """Weights and codebook statistics, strictly, and the optimizer's moments; returns the averaged weights."""
     tensors = load_file(path / "training.safetensors")
     part = lambda prefix: {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}  # noqa: E731
     try:
         network.load_state_dict(part("model."), strict=True)
     except RuntimeError as error:
         raise CheckpointError(f"{path} does not fit the configuration of this run: {error}") from error
+    weights = dict(network.named_parameters())
+    average = {name: tensor.to(weights[name].device) for name, tensor in part("average.").items()}
+    if optimizer is None:
+        return average
     moments: dict[int, dict[str, Tensor]] = {}
     for key, tensor in part("optimizer.").items():
         index, name = key.split(".", 1)
         moments.setdefault(int(index), {})[name] = tensor
     if moments:
         optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
-    average.clear()
-    average.update(part("average."))
+    return average

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-COLUMNS = ("stage", "step", "seconds", "loss", "reconstruction", "commit", "codes", "accuracy")
+COLUMNS = ("stage", "step", "seconds", "loss", "reconstruction", "commit", "codes", "accuracy", "regression")
 
 
 class MetricsLog:
@@ -18,7 +18,8 @@ class MetricsLog:
         rows = []
         if path.exists():
             with open(path, newline="") as file:
-                rows = [r for r in csv.DictReader(file) if r["stage"] != stage or int(r["step"]) <= from_step]
+                whole = [row for row in csv.DictReader(file) if (row["step"] or "").isdigit()]  # not cut off in writing
+            rows = [row for row in whole if row["stage"] != stage or int(row["step"]) <= from_step]
         run.mkdir(parents=True, exist_ok=True)
         self.stage = stage
         self.file = open(path, "w", newline="")  # noqa: SIM115  closed by close()

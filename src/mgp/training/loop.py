@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable
@@ -19,7 +20,8 @@ from mgp.data.demonstrations import Demonstrations, keyed_generator
 from mgp.data.normalizer import Normalizer
 from mgp.errors import CheckpointError, ConfigError
 from mgp.model.network import MGPNetwork
-from mgp.training.checkpoint import Progress, newest, restore, save_checkpoint
+from mgp.training.checkpoint import Progress, folder_of, newest, restore, save_checkpoint
+from mgp.training.interrupt import hold_interrupts
 from mgp.training.log import MetricsLog
 from mgp.training.stages import STAGES, Stage
 
@@ -53,7 +55,7 @@ class Trainer:
     demonstrations: Demonstrations
     run: Path
     hold: np.ndarray  # (A,) as the policy keeps it
-    device: torch.device = torch.device("cpu")
+    device: torch.device = torch.device("cpu")  # noqa: RUF009  immutable
     minutes: float | None = None  # budget of both stages; the tokenizer's steps stay as configured
     evaluate: Evaluate | None = None
     quiet: bool = False
@@ -81,24 +83,40 @@ class Trainer:
         return self.last
 
     def _check_same(self, meta: dict) -> None:
-        if meta["config"] != self.config.to_json():
-            raise CheckpointError(f"{self.run} holds a run with another configuration: choose another --run folder")
+        there, asked = _flat(json.loads(meta["config"])), _flat(json.loads(self.config.to_json()))
+        other = [
+            f"{key} = {there.get(key)} (asked: {value})" for key, value in asked.items() if there.get(key) != value
+        ]
+        if meta["demonstration_seeds"] != list(self.demonstrations.seeds):
+            other.append(f"demonstrations {meta['demonstration_seeds']} (asked: {list(self.demonstrations.seeds)})")
+        if other or there.keys() != asked.keys():
+            raise CheckpointError(
+                f"{self.run} holds a run with another configuration: {', '.join(other)}; choose another --run folder"
+            )
 
     def _stage(self, number: int, kind: type[Stage], resume: Path | None) -> None:
         if resume is None:
             self.progress.stage, self.progress.step, self.average = number, 0, {}
         else:  # the tokenizer must be loaded before stage 2 turns actions into tokens
-            restore(resume, self.network, torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))]), {})
+            restore(resume, self.network)
         if kind is STAGES[-1]:
             self.network.adopt_codebook()
         stage = kind(self.network, self.demonstrations, self.config, self.device)
         parameters = stage.parameters()
         optimizer = torch.optim.AdamW(
-            list(parameters.values()), lr=stage.learning_rate, weight_decay=stage.weight_decay, betas=(0.9, 0.99)
+            list(parameters.values()),
+            lr=stage.learning_rate,
+            weight_decay=stage.weight_decay,
+            betas=(0.9, 0.99),
+            fused=True,
         )
         if resume:
-            restore(resume, self.network, optimizer, self.average)
-        total = self.progress.totals.setdefault(stage.name, stage.steps)
+            self.average = restore(resume, self.network, optimizer)
+        fitting = self.minutes is not None and kind is STAGES[-1] and stage.name not in self.progress.totals
+        begin = self.progress.step
+        total = self.progress.totals.get(stage.name, max(stage.steps, begin + PROBE[1]) if fitting else stage.steps)
+        if not fitting:
+            self.progress.totals[stage.name] = total
         started, probe_from = time.monotonic() - self.progress.seconds, 0.0
         log = MetricsLog(self.run, stage.name, self.progress.step) if self.rank == 0 else None
         bar = tqdm(
@@ -106,11 +124,12 @@ class Trainer:
         )
         try:
             while self.progress.step < total:
-                loss, figures = self._update(number, stage, parameters, optimizer, total)
-                self.progress.step = step = self.progress.step + 1
-                self.progress.seconds = time.monotonic() - started
-                if self.minutes is not None and kind is STAGES[-1] and resume is None and step in PROBE:
-                    if step == PROBE[0]:
+                with hold_interrupts():
+                    loss, figures = self._update(number, stage, parameters, optimizer, total)
+                    self.progress.step = step = self.progress.step + 1
+                    self.progress.seconds = time.monotonic() - started
+                if fitting and step - begin in PROBE:
+                    if step - begin == PROBE[0]:
                         probe_from = self.progress.seconds
                     else:
                         total = self._fit_budget(step, (self.progress.seconds - probe_from) / (PROBE[1] - PROBE[0]))
@@ -124,6 +143,8 @@ class Trainer:
                 evaluating = bool(every) and kind is STAGES[-1] and (step % every == 0 or step == total)
                 if step % self.config.training.checkpoint_every == 0 or step == total or evaluating:
                     self._save(stage, optimizer)
+                    if self.world > 1:
+                        dist.barrier()
                 if evaluating and self.evaluate and self.rank == 0 and self.last:
                     paused = time.monotonic()
                     self.evaluate(self.last, step)
@@ -147,18 +168,22 @@ class Trainer:
         self.network.train()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=training.precision == "bf16" and number == 1):
             loss, figures = stage.loss(-(-stage.batch // self.world), keyed_generator(*key))
-        if not torch.isfinite(loss):
-            raise ConfigError(f"the {stage.name} loss is {loss.item()} at step {step}: lower learning_rate")
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self._share_gradients(parameters)
-        torch.nn.utils.clip_grad_norm_(parameters.values(), training.gradient_clip)
+        norm = torch.nn.utils.clip_grad_norm_(parameters.values(), training.gradient_clip)
+        if not (loss.isfinite() and norm.isfinite()):  # before the weights take it over
+            raise ConfigError(
+                f"the {stage.name} loss is {loss.item()} and its gradient {norm.item()} at step {step}:"
+                " lower learning_rate"
+            )
         optimizer.step()
         if number == 1:
             decay = min(training.ema_decay, (1 + step) / (10 + step))
-            for name, parameter in parameters.items():
-                average = self.average.setdefault(name, parameter.detach().clone())
-                average.lerp_(parameter.detach(), 1 - decay)
+            if not self.average:
+                self.average = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+            averages = [self.average[name] for name in parameters]  # a loaded one is in another order
+            torch._foreach_lerp_(averages, [p.detach() for p in parameters.values()], 1 - decay)
         return loss.detach(), figures
 
     def _share_gradients(self, parameters: dict) -> None:
@@ -173,15 +198,16 @@ class Trainer:
 
     def _fit_budget(self, step: int, per_step: float) -> int:
         left = self.minutes * 60 - self.progress.seconds if self.minutes is not None else 0.0
-        total = torch.tensor([step + max(1, int(left / per_step))])
+        total = torch.tensor([step + max(1, int(left / per_step))], device=self.device)
         if self.world > 1:
             dist.broadcast(total, 0)
         return int(total)
 
     def _save(self, stage: Stage, optimizer: torch.optim.Optimizer) -> None:
-        if self.rank == 0:
+        path = folder_of(self.run, self.progress, stage.name)
+        if self.rank == 0 and self.last != path:
             about = {"config": self.config.to_json(), "demonstration_seeds": list(self.demonstrations.seeds)}
-            self.last = save_checkpoint(
+            save_checkpoint(
                 self.run,
                 stage.name,
                 self.network,
@@ -192,5 +218,12 @@ class Trainer:
                 self.shapes,
                 self.hold,
             )
-        if self.world > 1:
-            dist.barrier()
+        self.last = path
+
+
+def _flat(values: dict, prefix: str = "") -> dict:
+    """Nested settings by their dotted names."""
+    flat: dict = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

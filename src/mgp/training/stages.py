@@ -88,7 +88,13 @@ class PolicyStage(Stage):
         loss = token_loss(logits, target, weight, self.soft)
         hidden = (seen == self.network.transformer.vocabulary.mask) & (weight > 0)
         right = (logits.argmax(-1) == target)[hidden].float().mean()
-        return loss, {"accuracy": right.detach()}
+        figures = {"accuracy": right.detach()}
+        if self.network.auxiliary is not None:
+            actions = self.network.normalizer.normalize("action", drawn.actions.to(self.device)).flatten(1)
+            regression = (self.network.auxiliary(condition.flatten(1)).float() - actions).abs().mean()
+            loss = loss + self.config.training.auxiliary * regression
+            figures["regression"] = regression.detach()
+        return loss, figures
 
 
 STAGES: tuple[type[Stage], ...] = (TokenizerStage, PolicyStage)

@@ -1,0 +1,100 @@
+"""Episodes of a scripted expert, and the folder that keeps finished ones until a store is written."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mgp.data.atomic import write_file
+from mgp.envs import RobotEnv, make_env
+from mgp.errors import DataError
+
+Episode = dict[str, np.ndarray]  # (T, ...) an array a key: the observation's, "action" and "success"
+
+
+class Recorder:
+    """Plays the expert from a seed. Pickled into the processes; the environment is built where it is used."""
+
+    def __init__(self, env_name: str, observation: str, options: Mapping[str, Any]):
+        self.env_name, self.observation, self.options = env_name, observation, dict(options)
+        self._env: RobotEnv | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_env": None}
+
+    @property
+    def env(self) -> RobotEnv:
+        if self._env is None:
+            self._env = make_env(self.env_name, self.observation, **self.options)
+        return self._env
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {
+            "env": self.env_name,
+            "observation": self.observation,
+            "options": self.env.options,
+            "horizon": self.env.horizon,
+            "hold_action": self.env.hold_action.tolist(),
+        }
+
+    def __call__(self, seed: int) -> Episode:
+        """One full episode: what was seen before each action, the action, and whether the task was solved after it."""
+        observation, _ = self.env.reset(seed=seed)
+        expert = self.env.expert()
+        steps: dict[str, list[np.ndarray]] = {key: [] for key in (*observation, "action", "success")}
+        for _ in range(self.env.horizon):
+            action = expert()
+            for key, value in (*observation.items(), ("action", action)):
+                steps[key].append(value)
+            observation, _, terminated, truncated, info = self.env.step(action)
+            steps["success"].append(np.asarray(info["success"]))
+            if terminated or truncated:
+                break
+        return {key: np.stack(values) for key, values in steps.items()}
+
+
+class Partial:
+    """A folder with a file for each seed played so far; files are there whole or not at all."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def prepare(self, settings: Mapping[str, Any]) -> None:
+        """Create the folder, or refuse one that was begun with other settings."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self.folder / "settings.json"
+        if file.exists():
+            refuse_other(self.folder, json.loads(file.read_text()), settings)
+        else:
+            write_file(file, json.dumps(settings, indent=1).encode())
+
+    def file(self, seed: int) -> Path:
+        return self.folder / f"episode-{seed}.npz"
+
+    def play(self, recorder: Recorder, seed: int) -> None:
+        """Play one seed into its file; a failure leaves an empty one, so that resuming does not play it again."""
+        episode = recorder(seed)
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **(episode if episode["success"].any() else {}))
+        write_file(self.file(seed), buffer.getvalue())
+
+    def read(self, seed: int) -> Episode:
+        """The episode of a seed, {} if the expert failed."""
+        try:
+            with np.load(self.file(seed), allow_pickle=False) as arrays:
+                return {key: arrays[key] for key in arrays.files}
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise DataError(f"{self.file(seed)} cannot be read ({error}); delete that file and call again") from error
+
+
+def refuse_other(path: Path, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    different = [f"{key} {there.get(key)!r} (asked: {asked[key]!r})" for key in asked if there.get(key) != asked[key]]
+    if different:
+        raise DataError(f"{path} was made with {', '.join(different)}; use another path, or --force to replace it")

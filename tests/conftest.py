@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: the test processes share the cores
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _fixed_global_seed():
+    """Nothing may depend on the global generator; a fixed state makes what does so at least repeatable."""
+    torch.manual_seed(0)

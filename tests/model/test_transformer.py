@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mgp.config import TransformerConfig
+from mgp.data.demonstrations import keyed_generator
+from mgp.model.encoders import ConditionEncoder, PointNet
+from mgp.config import EncoderConfig
+from mgp.model.transformer import MaskedTransformer, Vocabulary
+
+BATCH, SIZE, HISTORY, WIDTH, CODES = 3, 6, 2, 5, 10
+
+
+def transformer(**changes) -> MaskedTransformer:
+    torch.manual_seed(0)
+    base = {"dim": 16, "heads": 2, "cross_layers": 2, "self_layers": 2, "block_size": 8}
+    config = TransformerConfig(**base | changes)
+    return MaskedTransformer(config, torch.randn(CODES, 4), WIDTH, HISTORY).eval()
+
+
+def inputs(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    random = keyed_generator(seed)
+    tokens = torch.randint(CODES, (BATCH, SIZE), generator=random)
+    return tokens, torch.randn(BATCH, HISTORY, WIDTH, generator=random), torch.zeros(BATCH, dtype=torch.long)
+
+
+def test_the_vocabulary_has_codes_end_pad_mask_and_predicts_the_first_two():
+    words = Vocabulary(CODES)
+    assert (words.end, words.pad, words.mask, words.predicted) == (10, 11, 12, 11)
+
+
+@pytest.mark.parametrize("head", ["linear", "codebook"])
+@pytest.mark.parametrize("time", ["relative", "absolute"])
+@torch.no_grad()
+def test_logits_cover_codes_and_end_for_every_token(head, time):
+    model = transformer(head=head, time=time)
+    tokens, condition, executed = inputs()
+    tokens[0] = model.vocabulary.mask
+    tokens[1, 3], tokens[1, 4:] = model.vocabulary.end, model.vocabulary.pad
+    out = model(tokens, condition, executed)
+    assert out.shape == (BATCH, SIZE, CODES + 1)
+    assert out.isfinite().all()
+
+
+@torch.no_grad()
+def test_padding_does_not_influence_other_logits():
+    model = transformer()
+    tokens, condition, executed = inputs()
+    tokens[:, 4:] = model.vocabulary.pad
+    padded = model(tokens, condition, executed)[:, :4]
+    torch.testing.assert_close(padded, model(tokens[:, :4], condition, executed))
+    model.embed_special[1] += 10.0  # the vector of [PAD]
+    torch.testing.assert_close(model(tokens, condition, executed)[:, :4], padded)
+
+
+@torch.no_grad()
+def test_other_tokens_and_specials_do_influence_each_other():
+    model = transformer()
+    tokens, condition, executed = inputs()
+    base = model(tokens, condition, executed)[:, 0]
+    for word in (model.vocabulary.mask, model.vocabulary.end, 3):
+        changed = tokens.clone()
+        changed[:, -1] = word
+        assert (tokens[:, -1] != word).all()
+        assert not torch.allclose(model(changed, condition, executed)[:, 0], base, atol=1e-5)
+
+
+@torch.no_grad()
+def test_every_frame_of_the_condition_counts_and_their_order_too():
+    model = transformer()
+    tokens, condition, executed = inputs()
+    base = model(tokens, condition, executed)
+    for frame in range(HISTORY):
+        changed = condition.clone()
+        changed[:, frame] += 1
+        assert not torch.allclose(model(tokens, changed, executed), base, atol=1e-4)
+    assert not torch.allclose(model(tokens, condition.flip(1), executed), base, atol=1e-4)
+
+
+@torch.no_grad()
+def test_rows_do_not_influence_each_other():
+    model = transformer()
+    tokens, condition, executed = inputs()
+    together = model(tokens, condition, executed)
+    for row in range(BATCH):
+        one = slice(row, row + 1)
+        torch.testing.assert_close(model(tokens[one], condition[one], executed[one])[0], together[row])
+
+
+@torch.no_grad()
+def test_relative_time_counts_from_the_executed_tokens():
+    relative, absolute = transformer(time="relative"), transformer(time="absolute")
+    tokens, condition, executed = inputs()
+    # the last four tokens, seen with two executed, stand where the four of a shorter sequence stand with none
+    tail = tokens[:, 2:]
+    padded = torch.cat([torch.full((BATCH, 2), relative.vocabulary.pad), tail], dim=1)
+    shifted = relative(padded, condition, executed + 2)[:, 2:]
+    torch.testing.assert_close(shifted, relative(tail, condition, executed))
+    assert not torch.allclose(
+        relative(tokens, condition, executed + 2), relative(tokens, condition, executed), atol=1e-4
+    )
+    torch.testing.assert_close(absolute(tokens, condition, executed + 2), absolute(tokens, condition, executed))
+
+
+@torch.no_grad()
+def test_all_places_up_to_a_whole_plan_executed_are_embedded():
+    model = transformer(block_size=SIZE)
+    tokens, condition, executed = inputs()
+    for done in range(SIZE + 1):
+        assert model(tokens, condition, executed + done).isfinite().all()
+
+
+@torch.no_grad()
+def test_the_codebook_head_gives_duplicates_the_same_logit():
+    model = transformer(head="codebook")
+    model.code_vectors[4] = model.code_vectors[7]
+    out = model(*inputs())
+    torch.testing.assert_close(out[..., 4], out[..., 7])
+
+
+@torch.no_grad()
+def test_a_cloud_has_no_order_and_repeats_do_not_count():
+    torch.manual_seed(0)
+    net, cloud = PointNet((8, 16), 4), torch.randn(3, 20, 3)
+    base = net(cloud)
+    assert base.shape == (3, 4)
+    torch.testing.assert_close(net(cloud[:, torch.randperm(20)]), base)
+    torch.testing.assert_close(net(torch.cat([cloud, cloud[:, :5]], dim=1)), base)
+
+
+def test_the_condition_joins_state_and_cloud():
+    config = EncoderConfig(hidden=(8,), cloud_dim=6, state_dim=4)
+    assert ConditionEncoder(config, 9, cloud=False)(torch.randn(2, 3, 9)).shape == (2, 3, 4)
+    both = ConditionEncoder(config, 9, cloud=True)
+    assert both.dim == 10
+    assert both(torch.randn(2, 3, 9), torch.randn(2, 3, 7, 3)).shape == (2, 3, 10)

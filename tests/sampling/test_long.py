@@ -1,0 +1,272 @@
+"""MGP-Long's planner on planted logits: what a network would say is written into the test."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from mgp.config import SamplingConfig
+from mgp.data.demonstrations import keyed_generator
+from mgp.errors import ObservationError
+from mgp.model.transformer import Vocabulary
+from mgp.sampling.long import LongPlanner
+
+WORDS = Vocabulary(8)
+SIZE = 10
+BASE = SamplingConfig(execution_horizon=4, refine_steps=2)
+
+
+class Planted:
+    """A network that says what it was told: logits (B, N, V), the same for every call until they are replaced."""
+
+    def __init__(self, logits: torch.Tensor):
+        self.logits = logits
+        self.asked: list[torch.Tensor] = []
+        self.executed: list[torch.Tensor] = []
+        self.rows: torch.Tensor | None = None  # the observed rows, which alone are asked about
+
+    def __call__(self, tokens: torch.Tensor, executed: torch.Tensor) -> torch.Tensor:
+        self.asked.append(tokens.clone())
+        self.executed.append(executed.clone())
+        return self.logits if self.rows is None else self.logits[self.rows]
+
+
+def wants(codes: torch.Tensor | int, share: torch.Tensor | float = 0.9, batch: int = 1) -> torch.Tensor:
+    """Logits (B, N, V) that give each code `share`, and the rest to all others alike."""
+    wanted = torch.as_tensor(codes).expand(batch, SIZE)
+    share = torch.as_tensor(share).expand(batch, SIZE)
+    others = ((1 - share) / (WORDS.predicted - 1)).log()[..., None].expand(-1, -1, WORDS.predicted)
+    return others.scatter(-1, wanted[..., None], share.log()[..., None])
+
+
+def planner(batch: int = 1, seeds: tuple[int, ...] | None = None, **changes) -> LongPlanner:
+    config = dataclasses.replace(BASE, **changes)
+    return LongPlanner(config, WORDS, SIZE, [keyed_generator(seed) for seed in seeds or range(batch)])
+
+
+def seen(*rows: bool) -> torch.Tensor:
+    return torch.tensor(rows or (True,))
+
+
+def test_posterior_confidence_scores_the_token_in_the_plan_not_a_fresh_argmax():
+    plan, network = planner(mask_ratio=0.5), Planted(wants(2))
+    plan.step(network, seen(), 2)
+    # Now the network prefers code 5 everywhere; what it still gives to the standing 2 differs by position,
+    # and the order of the preferred code's share is just the other way round.
+    standing = torch.tensor([0.3, 0.3, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.35, 0.40])
+    share = torch.full((1, SIZE, WORDS.predicted), 0.01)
+    share[0, :, 2] = standing
+    share[0, :, 5] = 1 - standing - 0.01 * (WORDS.predicted - 2)
+    network.logits, network.asked = share.log(), []
+    tokens = plan.step(network, seen(), 2)
+    assert (network.asked[0] != WORDS.mask).all(), "scores are of the whole standing plan"
+    masked = plan.log[-1]["masked"][0] > 0
+    assert masked.nonzero()[0].tolist() == [2, 3, 4, 5]  # the four least sure of eight pending
+    assert tokens[0].tolist() == [2, 2, 5, 5, 5, 5, 2, 2, 2, 2]
+    code = share[0, :, : WORDS.codes] / share[0, :, : WORDS.codes].sum(-1, keepdim=True)  # [END] may not stand
+    now = torch.cat([code[2:6, 5], code[6:, 2]])
+    np.testing.assert_allclose(plan.log[-1]["confidence"][0][2:], now, rtol=1e-5)
+
+
+def test_the_executed_prefix_is_byte_identical_over_a_whole_episode():
+    random = keyed_generator(8)
+    plan = planner(batch=3, temperature=1.0, mask_ratio=0.9)
+    network, history = Planted(torch.zeros(3, SIZE, WORDS.predicted)), []
+    for _ in range(SIZE + 2):
+        network.logits = 9 * torch.randn(3, SIZE, WORDS.predicted, generator=random)  # it changes its mind every time
+        handed = plan.step(network, seen(True, True, True), 1)
+        history.append(handed.clone())
+        handed.fill_(7)  # what was handed out is not the plan itself
+    for step, tokens in enumerate(history[1:], start=1):
+        done = min(step, SIZE)
+        assert torch.equal(tokens[:, :done], history[-1][:, :done])
+        assert torch.equal(tokens[:, :done], history[step - 1][:, :done])
+    assert not torch.equal(history[0], history[-1])
+    for entry, tokens in zip(plan.log, history, strict=True):
+        np.testing.assert_array_equal(entry["tokens"], tokens)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.3, 0.7, 1.0])
+def test_exactly_the_share_of_the_pending_tokens_is_masked_the_least_sure_ones(ratio):
+    random = keyed_generator(1)
+    plan, network = planner(batch=2, mask_ratio=ratio), Planted(wants(3, batch=2))
+    plan.step(network, seen(True, True), 1)
+    for executed in range(1, SIZE):
+        standing = plan.tokens.clone()
+        network.logits = torch.randn(2, SIZE, WORDS.predicted, generator=random)
+        sure = network.logits[..., : WORDS.codes].softmax(-1).gather(-1, standing[..., None]).squeeze(-1)[:, executed:]
+        plan.step(network, seen(True, True), 1)
+        masked = torch.from_numpy(plan.log[-1]["masked"]) > 0
+        assert not masked[:, :executed].any()
+        for row in range(2):
+            wanted = round(ratio * (SIZE - executed))
+            assert set((masked[row, executed:]).nonzero().flatten().tolist()) == set(
+                sure[row].argsort()[:wanted].tolist()
+            )
+
+
+def test_the_share_is_rounded_as_python_does():
+    for size in range(1, 60):
+        plan = LongPlanner(BASE, WORDS, size, [keyed_generator(0)])
+        network = lambda tokens, executed: torch.zeros(*tokens.shape, WORDS.predicted)  # noqa: E731
+        plan.step(network, seen(), 0)  # nothing is executed, so all are pending
+        plan.step(network, seen(), 0)
+        assert (plan.log[-1]["masked"] > 0).sum() == round(0.7 * size)
+
+
+def test_replanning_follows_the_schedule_of_refinement():
+    plan, network = planner(mask_ratio=0.7, refine_steps=3), Planted(wants(1))
+    plan.step(network, seen(), 0)
+    network.asked = []
+    plan.step(network, seen(), 0)
+    hidden = [int((tokens == WORDS.mask).sum()) for tokens in network.asked]
+    assert hidden == [0, 7, 6, 3]  # scoring, then cos(0), cos(pi/6), cos(pi/3) of 7
+    assert plan.log[-1]["masked"].sum() == 7 + 6 + 3
+
+
+def test_the_network_is_told_how_many_tokens_are_executed():
+    plan, network = planner(), Planted(wants(1))
+    for _ in range(3):
+        plan.step(network, seen(), 4)
+    assert {int(count) for count in network.executed} == {0, 4, 8}
+    assert [int(entry["executed"][0]) for entry in plan.log] == [0, 4, 8]
+
+
+def test_without_score_based_masking_everything_pending_is_rewritten():
+    plan, network = planner(variant="no-sm"), Planted(wants(1))
+    plan.step(network, seen(), 4)
+    network.logits = wants(6, 0.5)
+    assert plan.step(network, seen(), 4)[0].tolist() == [1] * 4 + [6] * 6
+    assert ((plan.log[-1]["masked"][0] > 0) == ([False] * 4 + [True] * 6)).all()
+
+
+def test_full_never_asks_the_network_again():
+    plan, network = planner(variant="full"), Planted(wants(1))
+    first = plan.step(network, seen(), 4)
+    calls = len(network.asked)
+    network.logits = wants(6)
+    for _ in range(3):
+        assert torch.equal(plan.step(network, seen(), 4), first)
+    assert len(network.asked) == calls == BASE.refine_steps
+    assert len(plan.log) == 4
+    assert all((entry["masked"] == 0).all() for entry in plan.log[1:])
+
+
+def test_a_missing_observation_leaves_its_row_alone_while_others_replan():
+    plan, network = planner(batch=3, mask_ratio=1.0), Planted(wants(1, batch=3))
+    plan.step(network, seen(True, True, True), 2)
+    before = plan.log[-1]
+    network.logits, network.rows, network.asked = wants(6, 0.8, batch=3), seen(True, False, True), []
+    tokens = plan.step(network, network.rows, 2)
+    assert tokens.tolist() == [[1, 1] + [6] * 8, [1] * SIZE, [1, 1] + [6] * 8]
+    assert all(len(asked) == 2 for asked in network.asked), "the network is not asked about the missing row"
+    after = plan.log[-1]
+    np.testing.assert_array_equal(after["confidence"][1], before["confidence"][1])
+    assert (after["masked"][1] == 0).all()
+    assert (after["masked"][[0, 2], 2:] > 0).all()
+    network.asked = []
+    nobody = plan.step(network, seen(False, False, False), 2)
+    assert torch.equal(nobody, tokens)
+    assert network.asked == []
+    assert plan.executed == 6, "time goes on without observations"
+
+
+def test_the_first_observation_must_be_there():
+    with pytest.raises(ObservationError, match="first observation"):
+        planner(batch=2).step(Planted(wants(1, batch=2)), seen(True, False), 2)
+
+
+@pytest.mark.parametrize("scoring", ["atr", "random", "reuse"])
+def test_a_batch_equals_its_rows_alone_also_with_missing_observations(scoring):
+    random = keyed_generator(3)
+    arrivals = torch.rand(5, 3, generator=random) < 0.6
+    arrivals[0] = True
+    logits = torch.randn(5, 3, SIZE, WORDS.predicted, generator=random)
+
+    def run(rows: list[int]) -> np.ndarray:
+        plan = planner(seeds=tuple(rows), temperature=1.0, scoring=scoring)
+        for step in range(5):
+            network = Planted(logits[step][rows])
+            network.rows = arrivals[step][rows]
+            plan.step(network, network.rows, 2)
+        return np.stack([entry["tokens"] for entry in plan.log], 1)
+
+    together = run([0, 1, 2])
+    for row in range(3):
+        np.testing.assert_array_equal(run([row])[0], together[row])
+
+
+def test_reuse_ranks_by_the_old_confidence_and_asks_no_score():
+    old = torch.linspace(0.3, 0.9, SIZE).flip(0)
+    plan, network = planner(scoring="reuse", mask_ratio=0.5, refine_steps=1), Planted(wants(1, old))
+    plan.step(network, seen(), 2)
+    network.logits, network.asked = wants(6, old.flip(0)), []
+    plan.step(network, seen(), 2)
+    assert len(network.asked) == 1, "only the refinement, no scoring"
+    assert (plan.log[-1]["masked"][0] > 0).nonzero()[0].tolist() == [6, 7, 8, 9]
+
+
+def test_inverse_masks_the_surest():
+    plan, network = planner(scoring="inverse", mask_ratio=0.5), Planted(wants(1))
+    plan.step(network, seen(), 2)
+    network.logits = wants(1, torch.linspace(0.3, 0.9, SIZE))
+    plan.step(network, seen(), 2)
+    assert (plan.log[-1]["masked"][0] > 0).nonzero()[0].tolist() == [6, 7, 8, 9]
+
+
+def test_random_masks_as_many_but_not_by_confidence():
+    chosen = set()
+    for seed in range(20):
+        plan, network = planner(seeds=(seed,), scoring="random", mask_ratio=0.5), Planted(wants(1))
+        plan.step(network, seen(), 2)
+        network.logits = wants(1, torch.linspace(0.3, 0.9, SIZE))
+        plan.step(network, seen(), 2)
+        masked = plan.log[-1]["masked"][0] > 0
+        assert masked.sum() == 4
+        assert not masked[:2].any()
+        chosen.add(tuple(masked.nonzero()[0].tolist()))
+    assert len(chosen) > 5
+    assert {position for choice in chosen for position in choice} == set(range(2, SIZE))
+
+
+def test_the_prefix_can_be_hidden_from_the_network_but_stays_in_the_plan():
+    plan, network = planner(see_prefix=False), Planted(wants(1))
+    plan.step(network, seen(), 4)
+    network.asked, network.logits = [], wants(6)
+    tokens = plan.step(network, seen(), 4)
+    assert len(network.asked) == 3
+    assert all((asked[:, :4] == WORDS.mask).all() for asked in network.asked)
+    assert (tokens[:, :4] == 1).all()
+
+
+def test_end_is_drawn_only_where_it_is_allowed():
+    for allow in (False, True):
+        plan, network = planner(allow_end=allow), Planted(wants(WORDS.end))
+        tokens = plan.step(network, seen(), 4)
+        assert (tokens == WORDS.end).all() == allow
+        assert (tokens < WORDS.codes).all() == (not allow)
+
+
+def test_past_its_horizon_the_plan_rests():
+    plan, network = planner(), Planted(wants(1))
+    for _ in range(3):
+        last = plan.step(network, seen(), 4)
+    calls = len(network.asked)
+    for _ in range(3):
+        assert torch.equal(plan.step(network, seen(), 4), last)
+    assert len(network.asked) == calls
+    assert [int(entry["executed"][0]) for entry in plan.log] == [0, 4, 8, 10, 10, 10]
+
+
+def test_the_log_keeps_copies_in_the_shapes_promised():
+    plan, network = planner(batch=2), Planted(wants(1, batch=2))
+    for step in range(3):
+        network.logits = wants(step, batch=2)
+        plan.step(network, seen(True, True), 2)
+    for entry in plan.log:
+        assert entry["executed"].shape == (2,)
+        assert {entry[key].shape for key in ("tokens", "confidence", "masked")} == {(2, SIZE)}
+    assert (plan.log[0]["tokens"] == 0).all(), "an old entry is not rewritten by later plans"

@@ -1,0 +1,92 @@
+"""What the tests of crashes and of several processes run in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import small
+import torch
+from safetensors.torch import save
+
+import mgp.files
+import mgp.training.checkpoint as checkpoint
+from mgp.config import Config
+from mgp.training.loop import Trainer
+
+torch.set_num_threads(1)
+
+
+def trainer(config: Config, run: Path, **options: Any) -> Trainer:
+    return Trainer(config, small.demonstrations(config.env.observation), run, small.HOLD, quiet=True, **options)
+
+
+def train(config: Config, run: Path) -> None:
+    trainer(config, run).train()
+
+
+def train_with_slow_saves(config: Config, run: Path, seconds: float) -> None:
+    """Half of a file, a pause, the other half: most instants are in the middle of a save."""
+
+    def slow(tensors: dict, path: Path) -> None:
+        content = save(tensors)
+        with open(path, "wb") as file:
+            for part in (content[: len(content) // 2], content[len(content) // 2 :]):
+                file.write(part)
+                file.flush()
+                time.sleep(seconds)
+
+    checkpoint.save_file = slow
+    train(config, run)
+
+
+def train_and_die(config: Config, run: Path, where: str, save_number: int) -> None:
+    """Killed at one point of the n-th save: before a rename, after it, with half a file, before old ones are removed."""
+    saves = 0
+    module, name = {
+        "half a file": (checkpoint, "save_file"),
+        "before the description": (checkpoint, "seal"),
+        "before the rename": (mgp.files.os, "replace"),
+        "after the rename": (mgp.files.os, "replace"),
+        "before removing the old": (checkpoint.shutil, "rmtree"),
+    }[where]
+    original = getattr(module, name)
+
+    def deadly(*args: Any, **options: Any) -> Any:
+        nonlocal saves
+        if name == "rmtree" and options.get("ignore_errors"):
+            return original(*args, **options)
+        saves += 1
+        if saves == save_number:
+            if where == "half a file":
+                content = save(args[0])
+                Path(args[1]).write_bytes(content[: len(content) // 2])
+            elif where == "after the rename":
+                original(*args, **options)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(*args, **options)
+
+    setattr(module, name, deadly)
+    train(config, run)
+
+
+def train_as_rank(rank: int, world: int, port: int, config: Config, run: Path, data: Path, out: Path) -> None:
+    """`mgp train` as torchrun starts it; writes down the network this rank ends with."""
+    os.environ |= {
+        "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }  # fmt: skip
+    from mgp.commands import train as command
+
+    class Watched(Trainer):
+        def train(self) -> Path:
+            last = super().train()
+            tensors = {name: tensor.contiguous().clone() for name, tensor in self.network.state_dict().items()}
+            (out / f"rank-{rank}.safetensors").write_bytes(save(tensors))
+            return last
+
+    command.Trainer = Watched  # type: ignore[misc]
+    command.train(config, run, data, device="cpu")

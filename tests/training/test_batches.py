@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import pytest
+import small
+import torch
+import torch.nn.functional as F
+
+from mgp.data.demonstrations import Demonstrations, keyed_generator
+from mgp.training.batches import LongBatches, ShortBatches, tokenize
+from mgp.training.losses import soft_targets, token_loss
+
+CLEAN = {"masking.perturb": 0.0, "masking.cut": 0.0, "masking.foreign_prefix": 0.0, "masking.foreign_plan": 0.0}
+
+
+def clocked(observation: str = "state") -> Demonstrations:
+    """The first number of each state is its flat time."""
+    data = small.demonstrations(observation)
+    data.arrays["state"][:, 0] = torch.arange(len(data.arrays["state"]))
+    return data
+
+
+@pytest.mark.parametrize("history", [1, 4])
+def test_a_short_batch_pairs_each_observation_with_the_window_around_it(history):
+    config = small.tiny("short", **CLEAN, **{"encoder.history": history})
+    data, network = clocked(), small.network(config)
+    batch = ShortBatches(data, config, network).draw(50, keyed_generator(0))
+    time = batch.state[:, -1, 0].long()
+    assert torch.equal(batch.state[:, :, 0].long(), data.history(time, history))
+    windows = data.action_windows(time - (history - 1), 8, data.episode_of(time))
+    assert torch.equal(batch.tokens.target, tokenize(network, windows))
+    assert (batch.executed == 0).all()
+    assert len(time.unique()) > 20
+
+
+def test_a_long_batch_counts_executed_tokens_from_the_episodes_start():
+    config = small.tiny("long", **CLEAN)
+    data, network = clocked(), small.network(config)
+    batch = LongBatches(data, config, network).draw(300, keyed_generator(0))
+    time = batch.state[:, -1, 0].long()
+    episode = data.episode_of(time)
+    phase = time - data.starts[episode] - 4 * batch.executed
+    assert set(phase.tolist()) == {0, 1, 2, 3}
+    assert (batch.executed == 0).any()
+    assert batch.executed.max() == 5
+    whole = tokenize(network, data.action_windows(data.starts[episode] + phase, 24, episode))
+    code = (batch.tokens.target < network.transformer.vocabulary.codes) & (batch.tokens.weight > 0)
+    assert torch.equal(batch.tokens.target[code], whole[code])
+    # episodes of 24 steps fill the horizon and have no [END]; the others end where their last action does
+    steps = data.lengths[episode]
+    ends = batch.tokens.target == network.transformer.vocabulary.end
+    assert not ends[steps == 24].any()
+    shorter = steps < 24
+    expected = -(-(steps - phase) // 4)
+    assert torch.equal(ends[shorter].int().argmax(1), expected[shorter])
+
+
+def test_some_long_samples_start_from_nothing():
+    config = small.tiny("long", **{"masking.start": 0.5})
+    batch = LongBatches(clocked(), config, small.network(config)).draw(400, keyed_generator(1))
+    assert 0.45 < (batch.executed == 0).float().mean() < 0.72
+
+
+def test_each_distinct_frame_of_a_batch_is_there_once():
+    config = small.tiny("short", "cloud", **{"training.segment": 4, "training.cloud_noise": 0.0})
+    data = clocked("cloud")
+    batch = ShortBatches(data, config, small.network(config)).draw(32, keyed_generator(0))
+    times = batch.state[..., 0].long()
+    assert len(batch.cloud) == len(times.unique()) < times.numel() / 1.4, "segments share frames"
+    assert torch.equal(batch.cloud_state[batch.index], batch.state)
+    assert batch.cloud.shape[1:] == (8, 3), "training.train_points of them"
+    for row, frame in zip(batch.index.flatten(), times.flatten(), strict=True):
+        assert torch.isin(batch.cloud[row], data.arrays["cloud"][frame]).all()
+
+
+def test_noise_is_added_to_copies():
+    config = small.tiny("short", "cloud", **{"training.cloud_noise": 0.1, "training.shift_noise": 0.1})
+    data = small.demonstrations("cloud")
+    before = {key: array.clone() for key, array in data.arrays.items()}
+    batches = ShortBatches(data, config, small.network(config))
+    one, two = batches.draw(16, keyed_generator(0)), batches.draw(16, keyed_generator(1))
+    assert not torch.equal(one.cloud[0], two.cloud[0])
+    assert all(torch.equal(data.arrays[key], before[key]) for key in before)
+
+
+@pytest.mark.parametrize("kind", ["short", "long"])
+def test_a_batch_depends_on_its_generator_alone(kind):
+    config = small.tiny(kind, "cloud")
+    source = (ShortBatches if kind == "short" else LongBatches)(clocked("cloud"), config, small.network(config))
+    one = source.draw(16, keyed_generator(3))
+    torch.rand(9)
+    source.draw(5, keyed_generator(8))
+    two = source.draw(16, keyed_generator(3))
+    for a, b in zip((*one[:5], *one.tokens), (*two[:5], *two.tokens), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_the_loss_is_a_weighted_cross_entropy():
+    random = keyed_generator(0)
+    logits, target = torch.randn(4, 6, 11, generator=random), torch.randint(11, (4, 6), generator=random)
+    plain = F.cross_entropy(logits.flatten(0, 1), target.flatten())
+    torch.testing.assert_close(token_loss(logits, target, torch.ones(4, 6), None), plain)
+    weight = torch.zeros(4, 6)
+    weight[1, 2], weight[3, 0] = 3.0, 1.0
+    each = F.cross_entropy(logits.transpose(1, 2), target, reduction="none")
+    torch.testing.assert_close(token_loss(logits, target, weight, None), (3 * each[1, 2] + each[3, 0]) / 4)
+    target[0] = 12  # [PAD] where the weight is 0 is not looked at
+    assert token_loss(logits, target, weight, None).isfinite()
+
+
+def test_soft_labels_give_near_duplicates_a_share_and_far_codes_none():
+    codes = torch.tensor([[0.0, 0], [0.1, 0], [5, 5], [5.1, 5], [9, 0]])
+    soft = soft_targets(codes, 0.1)
+    assert soft.shape == (5, 6)
+    torch.testing.assert_close(soft.sum(1), torch.ones(5))
+    assert soft[0, 1] > 0.4
+    assert soft[0, 2:].max() < 1e-3
+    assert (soft[:, 5] == 0).all(), "[END] is no neighbour of a code"
+    assert soft_targets(codes, 0.0) is None
+    logits = torch.randn(2, 3, 6, generator=keyed_generator(0))
+    end = torch.full((2, 3), 5)
+    hard = F.cross_entropy(logits.flatten(0, 1), end.flatten())
+    torch.testing.assert_close(token_loss(logits, end, torch.ones(2, 3), soft), hard)
+    sharp = soft_targets(codes, 1e-6)
+    target = torch.tensor([[0, 1, 2], [3, 4, 0]])
+    torch.testing.assert_close(
+        token_loss(logits, target, torch.ones(2, 3), sharp), F.cross_entropy(logits.flatten(0, 1), target.flatten())
+    )
