@@ -162,6 +162,7 @@ class SamplingConfig:
     execution_horizon: int = 5  # actions between two plans
     mask_ratio: float = 0.7  # Long: share of the unexecuted tokens that ATR re-masks
     scoring: Literal["atr", "reuse", "random", "inverse"] = "atr"  # which tokens look unsure; inverse masks the surest
+    see_pending: bool = False  # Long: score a token with the rest of the plan in view, or from c_t and H alone
     variant: Literal["long", "full", "no-sm"] = "long"  # full: never replan; no-sm: re-mask all that is unexecuted
     see_prefix: bool = True  # Long: condition on the executed tokens
     allow_end: bool = False  # let a plan end early with [END]; what follows holds position
@@ -190,6 +191,8 @@ class TrainingConfig:
     cloud_noise: float = 0.002  # metres, on each point
     shift_noise: float = 0.0  # metres, on the whole cloud of a frame
     state_noise: float = 0.0  # on the normalised state
+    rotation: float = 0.0  # degrees at most: demonstrations turned about the hand (training/augmentation.py)
+    stretch: float = 0.0  # share at most: demonstrations stretched in x and y about the hand
     eval_every: int = 0  # steps between evaluations in training; 0 = only at the end
     eval_episodes: int = 20
     checkpoint_every: int = 500
@@ -200,7 +203,8 @@ class TrainingConfig:
         _positive(self, "gradient_clip")
         _not_negative(self, "warmup", "weight_decay", "train_points", "cloud_noise", "shift_noise", "state_noise")
         _not_negative(self, "eval_every")
-        _fraction(self, "ema_decay")
+        _not_negative(self, "rotation")
+        _fraction(self, "ema_decay", "stretch")
 
 
 @dataclass(frozen=True)
@@ -228,6 +232,11 @@ class Config:
             raise ConfigError(
                 "encoder.frame = 'hand' takes the state for points (hand, fingers), which that of"
                 " env.observation = 'state' is not: choose encoder.frame = 'world'"
+            )
+        if self.encoder.frame == "world" and (self.training.rotation or self.training.stretch):
+            raise ConfigError(
+                f"training.rotation = {self.training.rotation} and training.stretch = {self.training.stretch} turn things"
+                " about the hand: choose encoder.frame = 'hand', or set both to 0"
             )
         if self.policy == "short":
             room = self.tokenizer.window - self.past

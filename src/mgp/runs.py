@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from mgp.config import Config, EnvConfig
-from mgp.errors import CheckpointError
+from mgp.errors import CheckpointError, ConfigError
 from mgp.files import write_atomic
 from mgp.policies.mgp import MGP
 from mgp.training.checkpoint import newest
@@ -31,6 +32,17 @@ def demonstrations_path(env: EnvConfig, root: Path = Path("data")) -> Path:
 
 def run_path(config: Config, root: Path = Path("runs")) -> Path:
     return root / f"{config.env.name.partition('/')[2]}-{config.preset}-seed{config.seed}"
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is the GPU where there is one."""
+    try:
+        device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+    except RuntimeError as error:
+        raise ConfigError(f"device = {name!r} is none: choose auto, cpu or cuda") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"device = {name!r}, but torch sees no GPU here: choose cpu or auto")
+    return device
 
 
 def method_name(config: Config) -> str:
@@ -84,14 +96,20 @@ def write_summary(folder: Path, config: Config, values: dict[str, Any]) -> None:
 
 def append_eval(folder: Path, row: dict[str, Any]) -> None:
     """One evaluation in the course of training, into evals.csv; a step evaluated again replaces its row."""
-    path = folder / "evals.csv"
-    rows = []
-    if path.exists():
-        with open(path, newline="") as file:
-            rows = [old for old in csv.DictReader(file) if int(old["step"]) != row["step"]]
+    rows = [old for old in read_evals(folder) if int(old["step"]) != row["step"]]
     rows.append({key: str(value) for key, value in row.items()})
+    rows.sort(key=lambda one: int(one["step"]))
     lines = [",".join(row), *(",".join(r[key] for key in row) for r in rows)]
-    write_atomic(path, (os.linesep.join(lines) + os.linesep).encode())
+    write_atomic(folder / "evals.csv", ("\n".join(lines) + "\n").encode())
+
+
+def read_evals(folder: Path) -> list[dict[str, str]]:
+    """The rows of evals.csv, none if training has not evaluated."""
+    path = folder / "evals.csv"
+    if not path.exists():
+        return []
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def for_task(config: Config, task: str | None) -> Config:

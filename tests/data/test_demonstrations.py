@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -76,6 +77,6 @@ def test_a_keyed_generator_depends_on_its_key_alone():
 
 
 def test_a_keyed_generator_is_the_same_in_another_process():
-    code = "import torch; from mgp.data.demonstrations import keyed_generator as k; print(torch.rand(3, generator=k(3, 1, 7)).tolist())"
+    code = "import torch, mgp.data.demonstrations as d; print(torch.rand(3, generator=d.keyed_generator(3, 1, 7)).tolist())"  # noqa: E501
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert eval(out.stdout) == torch.rand(3, generator=keyed_generator(3, 1, 7)).tolist()
+    assert json.loads(out.stdout) == torch.rand(3, generator=keyed_generator(3, 1, 7)).tolist()

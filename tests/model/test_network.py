@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-import small
 import torch
 
+import small
 from mgp.data.demonstrations import keyed_generator
 from mgp.model.frames import cloud_to_hand, state_to_hand
 from mgp.training.loop import build_network
@@ -14,9 +14,9 @@ CASES = [(policy, observation) for policy in ("short", "long") for observation i
 
 @pytest.mark.parametrize(("policy", "observation"), CASES)
 @pytest.mark.parametrize("head", ["linear", "codebook"])
-@pytest.mark.parametrize("soft_labels", [0.0, 1.0])
-def test_every_trainable_parameter_gets_a_gradient_and_no_frozen_one_does(policy, observation, head, soft_labels):
-    changes = {"transformer.head": head, "masking.soft_labels": soft_labels}
+@pytest.mark.parametrize("extra", [0.0, 1.0])
+def test_every_trainable_parameter_gets_a_gradient_and_no_frozen_one_does(policy, observation, head, extra):
+    changes = {"transformer.head": head, "masking.soft_labels": extra, "training.auxiliary": extra}
     config = small.tiny(policy, observation, **changes)
     network = small.network(config)
     network.train()

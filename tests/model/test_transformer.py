@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mgp.config import TransformerConfig
+from mgp.config import EncoderConfig, TransformerConfig
 from mgp.data.demonstrations import keyed_generator
 from mgp.model.encoders import ConditionEncoder, PointNet
-from mgp.config import EncoderConfig
 from mgp.model.transformer import MaskedTransformer, Vocabulary
 
 BATCH, SIZE, HISTORY, WIDTH, CODES = 3, 6, 2, 5, 10

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import small
 import torch
 
+import small
 from mgp.config import SamplingConfig
 from mgp.errors import CheckpointError, ConfigError, MGPError, ObservationError, UnknownNameError
 from mgp.policies.mgp import MGP
@@ -304,8 +304,9 @@ def test_a_saved_policy_acts_bit_equal(kind, observation, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["policy"]
 
 
-def test_other_sampling_shares_the_weights_and_is_saved(tmp_path):
-    policy = small.policy(small.tiny("long"))
+@pytest.mark.parametrize("auxiliary", [0.0, 1.0])
+def test_other_sampling_shares_the_weights_and_is_saved(auxiliary, tmp_path):
+    policy = small.policy(small.tiny("long", **{"training.auxiliary": auxiliary}))
     other = policy.with_sampling(variant="full", temperature=2.0, execution_horizon=8)
     assert other.network is policy.network
     assert (policy.config.sampling.variant, policy.execution_horizon) == ("long", 4)

@@ -51,8 +51,9 @@ def seen(*rows: bool) -> torch.Tensor:
     return torch.tensor(rows or (True,))
 
 
-def test_posterior_confidence_scores_the_token_in_the_plan_not_a_fresh_argmax():
-    plan, network = planner(mask_ratio=0.5), Planted(wants(2))
+@pytest.mark.parametrize("see_pending", [False, True])
+def test_posterior_confidence_scores_the_token_in_the_plan_not_a_fresh_argmax(see_pending):
+    plan, network = planner(mask_ratio=0.5, see_pending=see_pending), Planted(wants(2))
     plan.step(network, seen(), 2)
     # Now the network prefers code 5 everywhere; what it still gives to the standing 2 differs by position,
     # and the order of the preferred code's share is just the other way round.
@@ -62,7 +63,7 @@ def test_posterior_confidence_scores_the_token_in_the_plan_not_a_fresh_argmax():
     share[0, :, 5] = 1 - standing - 0.01 * (WORDS.predicted - 2)
     network.logits, network.asked = share.log(), []
     tokens = plan.step(network, seen(), 2)
-    assert (network.asked[0] != WORDS.mask).all(), "scores are of the whole standing plan"
+    assert network.asked[0][0].tolist() == [2, 2] + [2 if see_pending else WORDS.mask] * 8, "what scoring looks at"
     masked = plan.log[-1]["masked"][0] > 0
     assert masked.nonzero()[0].tolist() == [2, 3, 4, 5]  # the four least sure of eight pending
     assert tokens[0].tolist() == [2, 2, 5, 5, 5, 5, 2, 2, 2, 2]
@@ -118,7 +119,7 @@ def test_the_share_is_rounded_as_python_does():
 
 
 def test_replanning_follows_the_schedule_of_refinement():
-    plan, network = planner(mask_ratio=0.7, refine_steps=3), Planted(wants(1))
+    plan, network = planner(mask_ratio=0.7, refine_steps=3, see_pending=True), Planted(wants(1))
     plan.step(network, seen(), 0)
     network.asked = []
     plan.step(network, seen(), 0)

@@ -68,6 +68,9 @@ def test_training_reduces_the_error_and_uses_many_codes():
 
 def test_the_loss_is_equation_1_and_gradients_reach_encoder_and_decoder():
     tokenizer, batch = ready(reconstruction_weight=1.0, commit_weight=0.02), actions(8)
+    with torch.no_grad():
+        for parameter in tokenizer.parameters():  # layers may start at zero, which keeps gradients from those before
+            parameter += 0.05 * torch.randn(parameter.shape, generator=keyed_generator(3))
     codes = tokenizer.codebook.codes.clone()
     latents = tokenizer.latents(batch)
     nearest = codes[tokenizer.codebook.nearest(latents)]

@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import small
 import torch
 from safetensors.torch import save
 
 import mgp.files
 import mgp.training.checkpoint as checkpoint
+import small
 from mgp.config import Config
 from mgp.training.loop import Trainer
 
@@ -44,7 +44,7 @@ def train_with_slow_saves(config: Config, run: Path, seconds: float) -> None:
 
 
 def train_and_die(config: Config, run: Path, where: str, save_number: int) -> None:
-    """Killed at one point of the n-th save: before a rename, after it, with half a file, before old ones are removed."""
+    """Killed at one point of the n-th save: half a file written, before or after the rename, ..."""
     saves = 0
     module, name = {
         "half a file": (checkpoint, "save_file"),

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-import small
 import torch
 import torch.nn.functional as F
 
+import small
 from mgp.data.demonstrations import Demonstrations, keyed_generator
 from mgp.training.batches import LongBatches, ShortBatches, tokenize
 from mgp.training.losses import soft_targets, token_loss
@@ -28,6 +28,7 @@ def test_a_short_batch_pairs_each_observation_with_the_window_around_it(history)
     assert torch.equal(batch.state[:, :, 0].long(), data.history(time, history))
     windows = data.action_windows(time - (history - 1), 8, data.episode_of(time))
     assert torch.equal(batch.tokens.target, tokenize(network, windows))
+    assert torch.equal(batch.actions, windows)
     assert (batch.executed == 0).all()
     assert len(time.unique()) > 20
 
@@ -45,6 +46,7 @@ def test_a_long_batch_counts_executed_tokens_from_the_episodes_start():
     whole = tokenize(network, data.action_windows(data.starts[episode] + phase, 24, episode))
     code = (batch.tokens.target < network.transformer.vocabulary.codes) & (batch.tokens.weight > 0)
     assert torch.equal(batch.tokens.target[code], whole[code])
+    assert torch.equal(batch.actions, data.action_windows(time, 4, episode)), "those to be executed next"
     # episodes of 24 steps fill the horizon and have no [END]; the others end where their last action does
     steps = data.lengths[episode]
     ends = batch.tokens.target == network.transformer.vocabulary.end
@@ -66,9 +68,9 @@ def test_each_distinct_frame_of_a_batch_is_there_once():
     batch = ShortBatches(data, config, small.network(config)).draw(32, keyed_generator(0))
     times = batch.state[..., 0].long()
     assert len(batch.cloud) == len(times.unique()) < times.numel() / 1.4, "segments share frames"
-    assert torch.equal(batch.cloud_state[batch.index], batch.state)
+    assert torch.equal(batch.cloud_state[batch.frame], batch.state)
     assert batch.cloud.shape[1:] == (8, 3), "training.train_points of them"
-    for row, frame in zip(batch.index.flatten(), times.flatten(), strict=True):
+    for row, frame in zip(batch.frame.flatten(), times.flatten(), strict=True):
         assert torch.isin(batch.cloud[row], data.arrays["cloud"][frame]).all()
 
 
@@ -90,7 +92,7 @@ def test_a_batch_depends_on_its_generator_alone(kind):
     torch.rand(9)
     source.draw(5, keyed_generator(8))
     two = source.draw(16, keyed_generator(3))
-    for a, b in zip((*one[:5], *one.tokens), (*two[:5], *two.tokens), strict=True):
+    for a, b in zip((*one[:5], *one.tokens, one.actions), (*two[:5], *two.tokens, two.actions), strict=True):
         assert torch.equal(a, b)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
@@ -34,7 +35,7 @@ def main(arguments: list[str]) -> None:
         folders.append(train(config, args.output / run_path(config).name, device=args.device))
     for folder in folders:
         run = Run.open(folder)
-        variants = ("long", "full") if run.config.policy == "long" else (run.config.sampling.variant,)
+        variants: tuple[Literal["long", "full"], ...] = ("long", "full") if run.config.policy == "long" else ("long",)
         for variant in variants:
             print(describe(evaluate_run(run, replace(run.config.sampling, variant=variant), args.episodes)))
     page = args.output / "report.html"

@@ -18,7 +18,16 @@ from mgp.data.store import EpisodeStore
 from mgp.envs import make_env
 from mgp.errors import ConfigError
 from mgp.evaluation.evaluate import evaluate
-from mgp.runs import append_eval, demonstrations_path, for_task, load_policy, method_name, run_path, write_summary
+from mgp.runs import (
+    append_eval,
+    demonstrations_path,
+    for_task,
+    load_policy,
+    method_name,
+    pick_device,
+    run_path,
+    write_summary,
+)
 from mgp.training.loop import Trainer
 
 EVAL_SEED = 20_000  # of the evaluations in the course of training, apart from those of `mgp eval`
@@ -64,7 +73,7 @@ def train(
 ) -> Path:
     """Collect if need be, train or resume, evaluate on the way; returns the run's folder."""
     rank = _join()
-    where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    where = pick_device(device)
     run, data = run or run_path(config), data or demonstrations_path(config.env)
     env = config.env
     simulated = make_env(env.name, env.observation, **env.options)
@@ -92,6 +101,11 @@ def check_fits(demonstrations: Demonstrations, config: Config, data: Path) -> No
         )
     if meta.get("env", env.name) != env.name:
         raise ConfigError(f"{data} holds {meta['env']}, the run wants {env.name}: name the right --data or --task")
+    if meta.get("horizon", env.horizon) < env.horizon:
+        raise ConfigError(
+            f"{data} was recorded for {meta['horizon']} steps, env.horizon = {env.horizon}: name another --data, or"
+            " lower env.horizon"
+        )
     if (env.observation == "cloud") != ("cloud" in demonstrations.arrays):
         raise ConfigError(f"{data} has {sorted(demonstrations.arrays)}, the run wants observation {env.observation!r}")
 

@@ -72,6 +72,9 @@ class Block(nn.Module):
 
 
 class MaskedTransformer(nn.Module):
+    code_vectors: Tensor  # (K, code width)
+    code_scale: Tensor  # ()
+
     def __init__(self, config: TransformerConfig, codebook: Tensor, condition_dim: int, history: int):
         super().__init__()
         self.config = config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from mgp.config import Config
+from mgp.config import Config, SamplingConfig
 from mgp.errors import CheckpointError
 from mgp.files import new_folder, seal, unseal
 from mgp.model.network import MGPNetwork
@@ -28,14 +29,9 @@ def describe(network: MGPNetwork, shapes: dict[str, tuple[int, ...]], hold: np.n
     }
 
 
-def write_network(
-    network: MGPNetwork, folder: Path, state: dict[str, Tensor] | None = None, config: Config | None = None
-) -> None:
-    """config.json and policy.safetensors into an open folder.
-
-    `state` and `config` stand for the network's own, e.g. averaged weights or other sampling.
-    """
-    (folder / "config.json").write_text((config or network.config).to_json())
+def write_network(network: MGPNetwork, folder: Path, state: dict[str, Tensor] | None = None) -> None:
+    """config.json and policy.safetensors into an open folder; `state` stands for the network's own (e.g. averaged)."""
+    (folder / "config.json").write_text(network.config.to_json())
     tensors = {
         name: tensor.detach().cpu().contiguous().clone() for name, tensor in (state or network.state_dict()).items()
     }
@@ -47,14 +43,15 @@ def save_network(
     folder: Path,
     shapes: dict[str, tuple[int, ...]],
     hold: np.ndarray,
-    config: Config | None = None,
+    sampling: SamplingConfig,
 ) -> None:
+    """`sampling` may differ from what the network was trained with, which config.json says."""
     with new_folder(Path(folder)) as temporary:
-        write_network(network, temporary, config=config)
-        seal(temporary, describe(network, shapes, hold))
+        write_network(network, temporary)
+        seal(temporary, {**describe(network, shapes, hold), "sampling": asdict(sampling)})
 
 
-def load_network(folder: Path) -> tuple[MGPNetwork, dict[str, tuple[int, ...]], np.ndarray]:
+def load_network(folder: Path) -> tuple[MGPNetwork, dict[str, tuple[int, ...]], np.ndarray, SamplingConfig]:
     """Strict: every tensor must be there, in its shape, and the tokenizer must be the one trained with."""
     folder = Path(folder)
     meta = unseal(folder, FORMAT, only=("config.json", "policy.safetensors"))
@@ -68,4 +65,6 @@ def load_network(folder: Path) -> tuple[MGPNetwork, dict[str, tuple[int, ...]], 
     if network.tokenizer.fingerprint() != meta["tokenizer"]:
         raise CheckpointError(f"{folder}: the tokenizer is not the one this policy was trained with (hash differs)")
     shapes = {key: tuple(shape) for key, shape in meta["observation_shapes"].items()}
-    return network, shapes, np.array([np.nan if value is None else value for value in meta["hold"]], dtype=np.float32)
+    hold = np.array([np.nan if value is None else value for value in meta["hold"]], dtype=np.float32)
+    sampling = SamplingConfig(**meta["sampling"]) if "sampling" in meta else config.sampling
+    return network, shapes, hold, sampling

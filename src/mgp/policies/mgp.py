@@ -148,9 +148,9 @@ class MGP(Policy):
 
     def save(self, folder: Path) -> None:
         """As it is sampled now, so that `load` gives the same actions."""
-        save_network(self.network, folder, self.observation_shapes, self.hold, self.config)
+        save_network(self.network, folder, self.observation_shapes, self.hold, self.config.sampling)
 
     @classmethod
     def load(cls, folder: Path, sampling: SamplingConfig | None = None, device: str = "cpu") -> MGP:
-        network, shapes, hold = load_network(folder)
-        return cls(network, shapes, hold, sampling, device)
+        network, shapes, hold, saved = load_network(folder)
+        return cls(network, shapes, hold, sampling or saved, device)

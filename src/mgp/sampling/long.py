@@ -45,9 +45,7 @@ class LongPlanner:
             self.tokens, self.confidence, masked = self._first(logits_fn, len(observed))
         elif self.config.variant != "full" and self.executed < self.length and bool(observed.any()):
             replanned = self._replan(logits_fn, self.tokens[observed], self.confidence[observed], observed)
-            # new tensors: what was handed out or logged before stays as it was
-            old = (self.tokens, self.confidence, masked)
-            self.tokens, self.confidence, masked = (_put(a, observed, b) for a, b in zip(old, replanned, strict=True))
+            self.tokens[observed], self.confidence[observed], masked[observed] = replanned
         self.log.append(
             {
                 "executed": np.full(len(observed), min(self.executed, self.length)),
@@ -57,7 +55,7 @@ class LongPlanner:
             }
         )
         self.executed += tokens_per_step
-        return self.tokens.clone()
+        return self.tokens.clone()  # the plan itself is not handed out, nor logged above
 
     def _first(self, logits_fn: PlanLogits, batch: int) -> Refined:
         everything = torch.ones(batch, self.length, dtype=torch.bool)
@@ -88,7 +86,11 @@ class LongPlanner:
             return confidence, torch.stack([torch.rand(self.length, generator=g) for g in generators])
         if self.config.scoring == "reuse":
             return confidence, confidence
-        posterior = confidence_of(self._logits(logits_fn, plan), plan)  # equation 4
+        # Equation 4 conditions on the observation and the executed tokens. A pending token that is in view vouches
+        # for itself, and then a stale plan looks sure.
+        pending = torch.arange(self.length) >= self.executed
+        given = plan if self.config.see_pending else torch.where(pending, self.vocabulary.mask, plan)
+        posterior = confidence_of(self._logits(logits_fn, given), plan)
         return posterior, -posterior if self.config.scoring == "inverse" else posterior
 
     def _logits(self, logits_fn: PlanLogits, tokens: Tensor) -> Tensor:
@@ -111,10 +113,3 @@ class LongPlanner:
             self.config.temperature,
             generators,
         )
-
-
-def _put(old: Tensor, rows: Tensor, new: Tensor) -> Tensor:
-    """A copy of (B, N) with the chosen rows (B,) replaced."""
-    out = old.clone()
-    out[rows] = new
-    return out

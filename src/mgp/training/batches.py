@@ -13,6 +13,7 @@ from torch import Tensor
 from mgp.config import Config
 from mgp.data.demonstrations import Demonstrations
 from mgp.model.network import MGPNetwork
+from mgp.training.augmentation import draw_warps, warp_actions, warp_cloud, warp_state
 from mgp.training.corruption import Corrupted, corrupt_long, corrupt_short
 
 
@@ -20,7 +21,7 @@ class Batch(NamedTuple):
     state: Tensor  # (B, H, S)
     cloud: Tensor | None  # (F, P, 3)
     cloud_state: Tensor  # (F, S) the state of each distinct frame
-    index: Tensor | None  # (B, H) which distinct frame each window sees
+    frame: Tensor | None  # (B, H) which distinct frame each window sees
     executed: Tensor  # (B,) tokens before the observation
     tokens: Corrupted
     actions: Tensor  # (B, W, A) raw, those of the window (Short) or next to be executed (Long)
@@ -29,7 +30,7 @@ class Batch(NamedTuple):
 @torch.no_grad()
 def tokenize(network: MGPNetwork, actions: Tensor, chunk: int = 512) -> Tensor:
     """Raw actions (M, T, A) to tokens (M, N)."""
-    normal = network.normalizer.normalize("action", actions.to(network.normalizer.action_scale))
+    normal = network.normalizer.normalize("action", actions.to(network.tokenizer.codebook.codes)).clamp(-1, 1)
     return torch.cat([network.tokenizer.encode(part) for part in normal.split(chunk)]).cpu()
 
 
@@ -39,22 +40,32 @@ class _Frames:
     def __init__(self, demonstrations: Demonstrations, config: Config):
         self.demonstrations, self.config = demonstrations, config
 
-    def gather(self, times: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
-        """Flat times (B, H) to state (B, H, S), distinct clouds (F, P, 3), their states (F, S) and the index (B, H)."""
+    def gather(
+        self, times: Tensor, group: Tensor, warps: Tensor | None, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
+        """Flat times (B, H) to state (B, H, S), distinct clouds (F, P, 3), their states (F, S) and the index (B, H).
+
+        Windows of one group (B,) are warped alike, by warps (G, 2, 2), and share their frames.
+        """
         arrays, training = self.demonstrations.arrays, self.config.training
         state = arrays["state"][times]
+        if warps is not None:
+            state = warp_state(state, warps[group])
         if "cloud" not in arrays:
             return state, None, state, None
-        distinct, index = times.unique(return_inverse=True)
-        cloud = arrays["cloud"][distinct]
+        total = len(arrays["state"])
+        distinct, index = (group[:, None] * total + times).unique(return_inverse=True)
+        cloud, cloud_state = arrays["cloud"][distinct % total], arrays["state"][distinct % total]
         if 0 < training.train_points < cloud.shape[1]:
-            # one subset for the whole batch: points come in farthest-first order of each frame, so it is random for all
+            # one random subset for the whole batch: the order of points means nothing across frames
             cloud = cloud[:, torch.randperm(cloud.shape[1], generator=generator)[: training.train_points]]
+        if warps is not None:
+            cloud = warp_cloud(cloud, cloud_state, warps[distinct // total])
         if training.cloud_noise:
             cloud = cloud + training.cloud_noise * torch.randn(cloud.shape, generator=generator)
         if training.shift_noise:
             cloud = cloud + training.shift_noise * torch.randn((len(cloud), 1, 3), generator=generator)
-        return state, cloud, arrays["state"][distinct], index
+        return state, cloud, cloud_state, index
 
 
 class ShortBatches(_Frames):
@@ -66,18 +77,27 @@ class ShortBatches(_Frames):
         time = torch.arange(int(demonstrations.ends[-1]))
         episode = demonstrations.episode_of(time)
         windows = demonstrations.action_windows(time - config.past, config.tokenizer.window, episode)
+        self.network = network
         self.windows = windows  # (T, W, A) the window that belongs to each time
         self.tokens = tokenize(network, windows)  # (T, N)
 
     def draw(self, batch: int, generator: torch.Generator) -> Batch:
         length = min(self.config.training.segment, batch)
         demos = self.demonstrations
-        first = torch.randint(int(demos.ends[-1]), (-(-batch // length),), generator=generator)
+        segments = -(-batch // length)
+        first = torch.randint(int(demos.ends[-1]), (segments,), generator=generator)
         last = demos.ends[demos.episode_of(first)] - 1
         time = torch.minimum(first[:, None] + torch.arange(length), last[:, None]).flatten()[:batch]
         times = demos.history(time, self.config.encoder.history, self.config.encoder.stride)
-        tokens = corrupt_short(self.tokens[time], self.vocabulary, self.config.masking, generator)
-        return Batch(*self.gather(times, generator), torch.zeros(batch, dtype=torch.long), tokens, self.windows[time])
+        warps = draw_warps(segments, self.config.training, generator)
+        group, actions, clean = torch.zeros_like(time), self.windows[time], self.tokens[time]
+        if warps is not None:
+            group = torch.arange(segments).repeat_interleave(length)[:batch]
+            actions = warp_actions(actions, warps[group])
+            clean = tokenize(self.network, actions)
+        tokens = corrupt_short(clean, self.vocabulary, self.config.masking, generator)
+        nothing = torch.zeros(batch, dtype=torch.long)
+        return Batch(*self.gather(times, group, warps, generator), nothing, tokens, actions)
 
 
 class LongBatches(_Frames):
@@ -87,13 +107,12 @@ class LongBatches(_Frames):
         super().__init__(demonstrations, config)
         self.vocabulary = network.transformer.vocabulary
         self.per, self.size = config.tokenizer.actions_per_token, config.tokens
+        self.network = network
         episodes = torch.arange(len(demonstrations.ends))
-        phases = []
-        for phase in range(self.per):
-            start = demonstrations.starts + phase
-            actions = demonstrations.action_windows(start, self.size * self.per, episodes)
-            phases.append(tokenize(network, actions))
-        self.tokens = torch.stack(phases, 1)  # (E, phases, N)
+        starts = [demonstrations.starts + phase for phase in range(self.per)]
+        whole = [demonstrations.action_windows(start, self.size * self.per, episodes) for start in starts]
+        self.actions = torch.stack(whole, 1)  # (E, phases, T, A)
+        self.tokens = torch.stack([tokenize(network, part) for part in whole], 1)  # (E, phases, N)
 
     def draw(self, batch: int, generator: torch.Generator) -> Batch:
         demos, masking = self.demonstrations, self.config.masking
@@ -110,9 +129,17 @@ class LongBatches(_Frames):
         time = demos.starts[episode] + phase + executed * self.per
         donor = self.tokens[torch.randint(episodes, (batch,), generator=generator), phase]
         run = self.config.sampling.execution_horizon
-        near = run // self.per
-        tokens = corrupt_long(
-            self.tokens[episode, phase], length, executed, donor, near, self.vocabulary, masking, generator
+        warps = draw_warps(batch, self.config.training, generator)
+        group, near, clean = (
+            torch.zeros_like(time),
+            demos.action_windows(time, run, episode),
+            self.tokens[episode, phase],
         )
+        if warps is not None:
+            group = torch.arange(batch)
+            near = warp_actions(near, warps)
+            clean = tokenize(self.network, warp_actions(self.actions[episode, phase], warps))
+        soon = run // self.per
+        tokens = corrupt_long(clean, length, executed, donor, soon, self.vocabulary, masking, generator)
         times = demos.history(time, self.config.encoder.history, self.config.encoder.stride)
-        return Batch(*self.gather(times, generator), executed, tokens, demos.action_windows(time, run, episode))
+        return Batch(*self.gather(times, group, warps, generator), executed, tokens, near)

@@ -78,7 +78,7 @@ def corrupt_long(
     shorter = executed + 1 + (_rand(batch, generator=generator) * (length - executed - 1).clamp_min(0)).long()
     length = torch.where(cut, torch.minimum(shorter, length), length)
     target = close(tokens, length, vocabulary)
-    valid = (place <= length[:, None]) & (target != vocabulary.pad)
+    valid = place <= length[:, None]  # all but [PAD]
 
     past = place < executed[:, None]
     visible = target

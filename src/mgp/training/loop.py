@@ -41,12 +41,21 @@ def build_network(config: Config, demonstrations: Demonstrations) -> MGPNetwork:
         )
         state, cloud = probe.relative(arrays["state"][times], arrays.get("cloud"), arrays["state"])
         fitted = {"action": arrays["action"].numpy(), "state": state.numpy()}
+        if config.training.rotation or config.training.stretch:  # turned actions reach as far in x as in y
+            fitted["action"] = _widened(fitted["action"])
         if cloud is not None:
             fitted["cloud"] = cloud.numpy()
         torch.manual_seed(config.seed)
         network = MGPNetwork(config, {key: array.shape[-1] for key, array in fitted.items()})
     network.normalizer = Normalizer.fit(fitted)
     return network
+
+
+def _widened(actions: np.ndarray) -> np.ndarray:
+    """With two more rows, so that both horizontal limits are the largest horizontal displacement there is."""
+    corners = np.repeat(actions[:1], 2, axis=0)
+    corners[:, :2] = np.abs(actions[:, :2]).max() * np.array([[1], [-1]])
+    return np.concatenate([actions, corners])
 
 
 @dataclass

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from mgp.config import Config
 from mgp.data.demonstrations import Demonstrations
 from mgp.model.network import MGPNetwork
+from mgp.training.augmentation import draw_warps, warp_actions
 from mgp.training.batches import Batch, LongBatches, ShortBatches
 from mgp.training.losses import soft_targets, token_loss
 
@@ -51,8 +52,12 @@ class TokenizerStage(Stage):
         episode = torch.randint(len(demos.ends), (batch,), generator=generator)
         span = (demos.lengths[episode] - window).clamp_min(0) + 2 * margin
         offset = (torch.rand(batch, generator=generator) * (span + 1)).long() - margin
-        actions = demos.action_windows(demos.starts[episode] + offset, window, episode).to(self.device)
-        out = self.network.tokenizer.training_loss(self.network.normalizer.normalize("action", actions), generator)
+        actions = demos.action_windows(demos.starts[episode] + offset, window, episode)
+        warps = draw_warps(batch, self.config.training, generator)
+        if warps is not None:
+            actions = warp_actions(actions, warps)
+        normal = self.network.normalizer.normalize("action", actions.to(self.device)).clamp(-1, 1)
+        out = self.network.tokenizer.training_loss(normal, generator)
         in_use = (self.network.tokenizer.codebook.unused == 0).sum()
         figures = {"reconstruction": out.reconstruction, "commit": out.commit, "codes": in_use}
         return out.total, {key: value.detach() for key, value in figures.items()}
@@ -79,18 +84,20 @@ class PolicyStage(Stage):
         if self.config.training.state_noise:
             state = self.network.relative(drawn.state, None, drawn.cloud_state)[0]
             noise = self.config.training.state_noise * torch.randn(state.shape, generator=generator)
-        state, cloud, cloud_state, index, executed, noise = (
-            value if value is None else value.to(self.device) for value in (*drawn[:5], noise)
-        )
+            noise = noise.to(self.device)
+        cloud = None if drawn.cloud is None else drawn.cloud.to(self.device)
+        frame = None if drawn.frame is None else drawn.frame.to(self.device)
         seen, target, weight = (value.to(self.device) for value in drawn.tokens)
-        condition = self.network.condition(state, cloud, cloud_state, index, noise)
-        logits = self.network.transformer(seen, condition, executed)
+        condition = self.network.condition(
+            drawn.state.to(self.device), cloud, drawn.cloud_state.to(self.device), frame, noise
+        )
+        logits = self.network.transformer(seen, condition, drawn.executed.to(self.device))
         loss = token_loss(logits, target, weight, self.soft)
         hidden = (seen == self.network.transformer.vocabulary.mask) & (weight > 0)
         right = (logits.argmax(-1) == target)[hidden].float().mean()
         figures = {"accuracy": right.detach()}
         if self.network.auxiliary is not None:
-            actions = self.network.normalizer.normalize("action", drawn.actions.to(self.device)).flatten(1)
+            actions = self.network.normalizer.normalize("action", drawn.actions.to(self.device)).clamp(-1, 1).flatten(1)
             regression = (self.network.auxiliary(condition.flatten(1)).float() - actions).abs().mean()
             loss = loss + self.config.training.auxiliary * regression
             figures["regression"] = regression.detach()

@@ -1,0 +1,10 @@
+"""`python -m benchmarks`: every benchmark, each a table of medians and ratios against a peer in the same run."""
+
+from __future__ import annotations
+
+from benchmarks import clouds, training
+
+if __name__ == "__main__":
+    for module in (clouds, training):
+        print(f"\n== {module.__name__} ==")
+        module.run()

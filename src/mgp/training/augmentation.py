@@ -1,0 +1,51 @@
+"""Demonstrations seen through a small linear map of the plane about the hand: turned and stretched.
+
+Ten demonstrations show ten places of an object, and in them the distances in x and in y shrink together: a policy then
+takes one for the other. Where actions are displacements of the hand, a map M of the horizontal plane, applied to what
+lies round the hand and to the actions alike, gives another consistent demonstration: an expert that moves in proportion
+to the distance does M a where it did a. Everything here works on raw, world-frame arrays.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from mgp.config import TrainingConfig
+
+
+def draw_warps(count: int, config: TrainingConfig, generator: torch.Generator) -> Tensor | None:
+    """Random maps (count, 2, 2): rotation by up to `rotation` degrees, each axis stretched by up to `stretch`."""
+    if not (config.rotation or config.stretch):
+        return None
+    angle = math.radians(config.rotation) * (2 * torch.rand(count, generator=generator) - 1)
+    stretch = 1 + config.stretch * (2 * torch.rand(count, 2, generator=generator) - 1)
+    rows = [torch.stack([angle.cos(), -angle.sin()], -1), torch.stack([angle.sin(), angle.cos()], -1)]
+    return torch.stack(rows, 1) * stretch[:, None, :]
+
+
+def _turn(points: Tensor, warp: Tensor) -> Tensor:
+    """Horizontal part of points (G, ..., 3+) through maps (G, 2, 2)."""
+    plane = torch.einsum("gij,g...j->g...i", warp, points[..., :2])
+    return torch.cat([plane, points[..., 2:]], dim=-1)
+
+
+def warp_cloud(cloud: Tensor, state: Tensor, warp: Tensor) -> Tensor:
+    """Clouds (F, P, 3) about the hand of their frames, state (F, S)."""
+    hand = state[:, None, :3]
+    return hand + _turn(cloud - hand, warp)
+
+
+def warp_state(state: Tensor, warp: Tensor) -> Tensor:
+    """State histories (B, H, S) about the newest hand; the gripper keeps its own shape and moves with the hand."""
+    hand = state[..., :3]
+    newest = hand[:, -1:]
+    shift = newest + _turn(hand - newest, warp) - hand
+    return (state.unflatten(-1, (-1, 3)) + shift[..., None, :]).flatten(-2)
+
+
+def warp_actions(actions: Tensor, warp: Tensor) -> Tensor:
+    """Actions (B, T, A), whose first two numbers are horizontal displacements."""
+    return _turn(actions, warp)

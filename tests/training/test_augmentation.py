@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import small
+from mgp.config import TrainingConfig
+from mgp.data.demonstrations import keyed_generator
+from mgp.model.frames import cloud_to_hand, state_to_hand
+from mgp.training.augmentation import draw_warps, warp_actions, warp_cloud, warp_state
+from mgp.training.batches import LongBatches, ShortBatches, tokenize
+
+
+def test_rotations_and_stretches_keep_to_their_limits():
+    turned = draw_warps(500, TrainingConfig(rotation=30.0), keyed_generator(0))
+    torch.testing.assert_close(turned @ turned.transpose(1, 2), torch.eye(2).expand(500, 2, 2))
+    angle = torch.atan2(turned[:, 1, 0], turned[:, 0, 0]).rad2deg()
+    assert 28 < angle.abs().max() <= 30.001
+    assert abs(angle.mean()) < 3
+    stretched = torch.linalg.svdvals(draw_warps(500, TrainingConfig(rotation=30.0, stretch=0.2), keyed_generator(1)))
+    assert stretched.min() >= 0.8 - 1e-5
+    assert stretched.max() <= 1.2 + 1e-5
+    assert stretched.std() > 0.05
+
+
+def test_without_augmentation_nothing_is_drawn():
+    generator = keyed_generator(0)
+    before = generator.get_state()
+    assert draw_warps(5, TrainingConfig(rotation=0.0, stretch=0.0), generator) is None
+    assert torch.equal(generator.get_state(), before)
+
+
+def test_a_quarter_turn_by_numbers():
+    turn = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]])
+    cloud, state = torch.tensor([[[2.0, 1.0, 5.0]]]), torch.tensor([[1.0, 1.0, 4.0, 1.5, 1.0, 4.0]])
+    torch.testing.assert_close(warp_cloud(cloud, state, turn), torch.tensor([[[1.0, 2.0, 5.0]]]))
+    torch.testing.assert_close(
+        warp_actions(torch.tensor([[[1.0, 0.0, 3.0, -1.0]]]), turn)[0, 0].tolist(), [0.0, 1.0, 3.0, -1.0]
+    )
+    history = torch.stack([state[0] - torch.tensor([1.0, 0, 0, 1.0, 0, 0]), state[0]])[None]
+    expected = torch.tensor([[[1.0, 0.0, 4.0, 1.5, 0.0, 4.0], [1.0, 1.0, 4.0, 1.5, 1.0, 4.0]]])
+    torch.testing.assert_close(warp_state(history, turn), expected)
+
+
+def test_warping_is_a_map_of_what_lies_round_the_hand():
+    random = keyed_generator(2)
+    warp = draw_warps(4, TrainingConfig(rotation=40.0, stretch=0.3), random)
+    state, cloud = torch.randn(4, 3, 9, generator=random), torch.randn(4, 10, 3, generator=random)
+    newest = state[:, -1]
+    seen = cloud_to_hand(warp_cloud(cloud, newest, warp), newest)
+    plain = cloud_to_hand(cloud, newest)
+    torch.testing.assert_close(seen[..., :2], torch.einsum("gij,gpj->gpi", warp, plain[..., :2]), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(seen[..., 2], plain[..., 2])
+    own, before = state_to_hand(warp_state(state, warp)), state_to_hand(state)
+    torch.testing.assert_close(own[..., :2], torch.einsum("gij,ghj->ghi", warp, before[..., :2]), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(own[..., 2:], before[..., 2:], atol=1e-5, rtol=1e-5)  # heights and the gripper's shape
+
+
+@pytest.mark.parametrize("kind", ["short", "long"])
+def test_cloud_state_and_actions_of_a_sample_are_warped_alike(kind):
+    changes = {"training.rotation": 30.0, "training.stretch": 0.2, "training.cloud_noise": 0.0}
+    clean = {"training.train_points": 0, "masking.cut": 0.0, "tokenizer.window": 16}
+    config = small.tiny(kind, "cloud", **changes, **clean)
+    data = small.demonstrations("cloud")
+    data.arrays["state"][:, 0] = torch.arange(len(data.arrays["state"]))  # the hand's x tells the time
+    network = small.network(config)
+    batch = (ShortBatches if kind == "short" else LongBatches)(data, config, network).draw(40, keyed_generator(0))
+    time = batch.state[:, -1, 0].round().long()
+    episode = data.episode_of(time)
+    length = 16 if kind == "short" else 4
+    raw = data.action_windows(time - config.past, length, episode)
+    warp = torch.linalg.lstsq(raw[..., :2], batch.actions[..., :2]).solution.transpose(1, 2)  # (B, 2, 2)
+    torch.testing.assert_close(warp_actions(raw, warp), batch.actions, atol=1e-4, rtol=1e-4)
+    assert len({round(float(row[0, 0]), 4) for row in warp}) > 10
+    assert math.isclose(float(torch.linalg.det(warp).mean()), 1.0, abs_tol=0.2)
+    clear = torch.linalg.svdvals(raw[..., :2])[:, 1] > 0.05  # actions that repeat at an episode's end show no map
+    assert clear.sum() > 20
+    warp, time, state, frames = warp[clear], time[clear], batch.state[clear], batch.frame[clear]
+    times = data.history(time, 2)
+    torch.testing.assert_close(state, warp_state(data.arrays["state"][times], warp), atol=1e-3, rtol=1e-4)
+    for column in range(2):
+        frame, now = frames[:, column], times[:, column]
+        assert torch.equal(batch.cloud_state[frame], data.arrays["state"][now])
+        expected = warp_cloud(data.arrays["cloud"][now], data.arrays["state"][now], warp)
+        torch.testing.assert_close(batch.cloud[frame], expected, atol=2e-3, rtol=1e-3)
+    if kind == "short":
+        assert torch.equal(batch.tokens.target, tokenize(network, batch.actions))
