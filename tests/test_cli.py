@@ -20,7 +20,7 @@ EXPECTED = {  # words that the help of each command must show
     "demo": ["--task", "--episodes", "--output", "report"],
     "envs": ["environments", "presets"],
     "collect": ["--episodes", "--seed", "--observation", "--points", "--force", "metaworld/assembly"],
-    "train": ["--preset", "--task", "--minutes", "--run", "--env.demonstrations", "--training.steps", "--masking.cut",
+    "train": ["--preset", "--task", "--minutes", "--output", "--env.demonstrations", "--training.steps", "--masking.cut",
               "--sampling.variant", "--transformer.dim", "torchrun"],
     "eval": ["--episodes", "--seed", "--sampling.variant", "--sampling.temperature", "--csv", "Wilson"],
     "eval-tokenizer": ["--data", "reconstruction"],
@@ -119,7 +119,8 @@ def test_ctrl_c_ends_with_its_own_code(capsys, monkeypatch):
 
 
 def test_nested_fields_override_the_preset():
-    words = ["--preset", "metaworld-short", "--task", "reach", "--training.steps", "5", "--run", "here", "--seed", "3"]
+    words = ["--preset", "metaworld-short", "--task", "reach", "--training.steps", "5", "--seed", "3"]
+    words += ["--output", "here"]
     args = parse([*words, "--encoder.hidden", "8", "16"])
     preset = get_preset("metaworld-short")
     expected = small.change(

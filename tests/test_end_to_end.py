@@ -28,7 +28,7 @@ SMALL = (
 @pytest.mark.xdist_group("end-to-end")
 def test_a_small_policy_learns_an_easy_task_by_far_better_than_chance(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    main(["train", "--preset", "metaworld-short", "--run", "runs/short", *SMALL])
+    main(["train", "--preset", "metaworld-short", "--output", "runs/short", *SMALL])
     assert Path(f"data/metaworld-{TASK}-state.zarr").is_dir(), "it collected its demonstrations"
     main(["eval", "runs/short", "--episodes", str(EPISODES), "--seed", str(SEED), "--workers", "1"])
     result = json.loads(Path(f"runs/short/eval/short-seed{SEED}.json").read_text())

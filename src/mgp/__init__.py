@@ -2,7 +2,7 @@
 
 import os
 
-# Idle OpenMP threads that spin make a forward pass ten times slower on a busy machine. It must be set before torch loads.
+# Idle OpenMP threads that spin make a forward pass ten times slower on a busy machine. Set before torch loads.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 

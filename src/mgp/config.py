@@ -235,8 +235,8 @@ class Config:
             )
         if self.encoder.frame == "world" and (self.training.rotation or self.training.stretch):
             raise ConfigError(
-                f"training.rotation = {self.training.rotation} and training.stretch = {self.training.stretch} turn things"
-                " about the hand: choose encoder.frame = 'hand', or set both to 0"
+                f"training.rotation = {self.training.rotation} and training.stretch = {self.training.stretch} turn"
+                " things about the hand: choose encoder.frame = 'hand', or set both to 0"
             )
         if self.policy == "short":
             room = self.tokenizer.window - self.past
@@ -254,6 +254,11 @@ class Config:
     def past(self) -> int:
         """Actions of a Short window that lie in the past: the window starts at the oldest frame."""
         return (self.encoder.history - 1) * self.encoder.stride if self.policy == "short" else 0
+
+    @property
+    def near(self) -> int:
+        """Actions that training also regresses from the condition: the window (Short), or three tokens' worth."""
+        return self.tokenizer.window if self.policy == "short" else 3 * self.tokenizer.actions_per_token
 
     @property
     def tokens(self) -> int:
@@ -286,14 +291,22 @@ def _build(cls: type, values: dict[str, Any]) -> Any:
     return cls(**kwargs)
 
 
-_SHORT = Config()
-_LONG = Config(
+_SHORT = Config(
+    preset="metaworld-short",
+    tokenizer=TokenizerConfig(width=32, steps=600),
+    encoder=EncoderConfig(hidden=(64, 64, 128), zoom=(4.0, 16.0)),
+    transformer=TransformerConfig(dim=128),
+    masking=MaskingConfig(soft_labels=0.1),
+    training=TrainingConfig(learning_rate=2e-3, auxiliary=5.0, rotation=15.0, stretch=0.2, eval_every=500),
+)
+_LONG = dataclasses.replace(
+    _SHORT,
     preset="metaworld-long",
     policy="long",
-    tokenizer=TokenizerConfig(window=128, batch=32),
-    transformer=TransformerConfig(dim=128),
+    tokenizer=dataclasses.replace(_SHORT.tokenizer, window=128, batch=16),
+    masking=MaskingConfig(soft_labels=0.1, foreign_prefix=0.5, foreign_plan=0.3, near_weight=5.0, prefix_weight=0.0),
     sampling=SamplingConfig(execution_horizon=12),
-    training=TrainingConfig(batch=64),
+    training=dataclasses.replace(_SHORT.training, batch=32),
 )
 _PAPER_TRAINING = TrainingConfig(
     steps=150_000,
@@ -313,7 +326,7 @@ _PAPER_SHORT = Config(
     tokenizer=TokenizerConfig(width=16, steps=30_000, learning_rate=2e-4),
     encoder=EncoderConfig(history=4, frame="world"),
     transformer=TransformerConfig(time="absolute"),
-    masking=MaskingConfig(prefix_dropout=0.0),
+    masking=MaskingConfig(prefix_dropout=0.0, prefix_weight=1.0),
     sampling=SamplingConfig(temperature=1.0),
     training=_PAPER_TRAINING,
 )

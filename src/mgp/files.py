@@ -1,4 +1,4 @@
-"""Files that are whole or absent: temporary name, fsync, rename; and checksums to prove it."""
+"""Files and folders that are whole or absent: temporary name, fsync, rename; and checksums to prove it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from mgp.errors import CheckpointError
+
+try:
+    import fcntl
+except ImportError:  # Windows: then nobody waits
+    fcntl = None  # type: ignore[assignment]
 
 
 def fsync_path(path: Path) -> None:
@@ -35,30 +40,62 @@ def write_atomic(path: Path, content: bytes) -> None:
     fsync_path(path.parent)
 
 
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(f".{path.name}.{suffix}")
+
+
+def recover(path: Path) -> None:
+    """Finish a replacement of a folder that was cut off between its two renames."""
+    new, old = _beside(path, "new"), _beside(path, "old")
+    if not path.exists():
+        for candidate in (new, old):  # a complete new one goes first
+            if candidate.exists():
+                os.replace(candidate, path)
+                break
+    elif old.exists():
+        shutil.rmtree(old, ignore_errors=True)
+
+
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """A folder that appears under its name only when the block has written all of it."""
+    """Yields an empty folder to fill; once complete and flushed, it takes the place of `path`, old or new."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    recover(path)
+    temporary, new, old = _beside(path, f"{os.getpid()}.tmp"), _beside(path, "new"), _beside(path, "old")
     for stale in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):  # of a process that was killed
         shutil.rmtree(stale, ignore_errors=True)
     temporary.mkdir()
     try:
         yield temporary
-        for file in temporary.iterdir():
-            fsync_path(file)
-        fsync_path(temporary)
-        if path.exists():  # a folder cannot be replaced in one step: move the old one aside first
-            old = path.with_name(f".{path.name}.{os.getpid()}.old")
-            shutil.rmtree(old, ignore_errors=True)
+        for root, _, files in os.walk(temporary):
+            for name in files:
+                fsync_path(Path(root, name))
+            fsync_path(Path(root))
+        if path.exists():
+            # A folder cannot be renamed onto a full one, so there is a moment without `path`; `recover` closes it.
+            shutil.rmtree(new, ignore_errors=True)
+            os.replace(temporary, new)
             os.replace(path, old)
-            os.replace(temporary, path)
-            shutil.rmtree(old)
+            with suppress(FileNotFoundError):  # a reader came in between and recovered it
+                os.replace(new, path)
         else:
             os.replace(temporary, path)
         fsync_path(path.parent)
+        shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """One process at a time works on `path`; another waits here. The system frees it when a process dies."""
+    if fcntl is None:
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(_beside(path, "lock"), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def seal(folder: Path, meta: dict[str, Any]) -> None:
@@ -77,7 +114,7 @@ def unseal(folder: Path, version: int, only: tuple[str, ...] | None = None) -> d
     try:
         meta = json.loads((folder / "meta.json").read_text())
         sums = dict(meta["sha256"])
-        if meta.pop("seal", None) not in (None, _digest(meta)):
+        if meta.pop("seal") != _digest(meta):
             raise ValueError("its checksum differs")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(

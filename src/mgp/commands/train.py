@@ -40,7 +40,7 @@ class Train:
     The same command resumes an interrupted run, bit-equal on a CPU. Works under torchrun."""
 
     task: str | None = None  # short for --env.name: "assembly" or "metaworld/assembly"
-    run: Path | None = None  # default: runs/<task>-<preset>-seed<seed>
+    output: Path | None = None  # the run's folder; default: runs/<task>-<preset>-seed<seed>
     data: Path | None = None  # demonstrations; default: data/<environment>-<observation>.zarr
     minutes: float | None = None  # budget of training: the number of policy steps is fitted to it
     device: str = "auto"  # auto, cpu, cuda
@@ -49,7 +49,7 @@ class Train:
 
 def main(arguments: list[str]) -> None:
     args = parse(arguments)
-    folder = train(args.config, args.run, args.data, args.minutes, args.device)
+    folder = train(args.config, args.output, args.data, args.minutes, args.device)
     if int(os.environ.get("RANK", "0")) == 0:
         print(f"trained: {folder}   (next: mgp eval {folder})")
 

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from mgp.data.atomic import lock, recover
 from mgp.data.record import Episode, Partial, Recorder, refuse_other
 from mgp.data.store import EpisodeStore
 from mgp.errors import ConfigError, DataError
+from mgp.files import lock, recover
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

@@ -55,7 +55,7 @@ class Demonstrations:
         return torch.searchsorted(self.ends, time, right=True)
 
     def history(self, time: Tensor, frames: int, stride: int = 1) -> Tensor:
-        """Flat times (B,) to the times of their newest frames (B, H), oldest first; an episode's first frame repeats."""
+        """Flat times (B,) to the times of their newest frames (B, H), oldest first; the first of an episode repeats."""
         back = torch.arange(frames - 1, -1, -1) * stride
         return torch.maximum(time[:, None] - back, self.starts[self.episode_of(time)][:, None])
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from mgp.data.atomic import write_file
 from mgp.envs import RobotEnv, make_env
 from mgp.errors import DataError
+from mgp.files import write_atomic
 
 Episode = dict[str, np.ndarray]  # (T, ...) an array a key: the observation's, "action" and "success"
 
@@ -73,7 +73,7 @@ class Partial:
         if file.exists():
             refuse_other(self.folder, json.loads(file.read_text()), settings)
         else:
-            write_file(file, json.dumps(settings, indent=1).encode())
+            write_atomic(file, json.dumps(settings, indent=1).encode())
 
     def file(self, seed: int) -> Path:
         return self.folder / f"episode-{seed}.npz"
@@ -83,7 +83,7 @@ class Partial:
         episode = recorder(seed)
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **(episode if episode["success"].any() else {}))
-        write_file(self.file(seed), buffer.getvalue())
+        write_atomic(self.file(seed), buffer.getvalue())
 
     def read(self, seed: int) -> Episode:
         """The episode of a seed, {} if the expert failed."""

@@ -20,8 +20,8 @@ import numcodecs
 import numpy as np
 import zarr
 
-from mgp.data.atomic import recover, replace_folder
 from mgp.errors import DataError
+from mgp.files import new_folder, recover
 
 FORMAT = 1
 FOREIGN_KEYS = {"point_cloud": "cloud", "img": "rgb"}  # DP3's names and ours
@@ -139,7 +139,7 @@ class EpisodeStore:
         arrays["meta/episode_ends"] = np.cumsum([len(episode["action"]) for episode in episodes], dtype=np.int64)
         arrays["meta/seeds"] = np.asarray(seeds, np.int64)
         checksums = {name: checksum(array) for name, array in arrays.items()}
-        with replace_folder(path) as folder:
+        with new_folder(path) as folder:
             group = zarr.create_group(folder, zarr_format=2)
             group.attrs.update({**meta, "format": FORMAT, "checksums": checksums})
             for name, array in arrays.items():

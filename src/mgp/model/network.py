@@ -24,7 +24,7 @@ class MGPNetwork(nn.Module):
         self.encoder = ConditionEncoder(config.encoder, widths["state"], "cloud" in widths)
         codebook = self.tokenizer.codebook.codes
         self.transformer = MaskedTransformer(config.transformer, codebook, self.encoder.dim, config.encoder.history)
-        self.near = config.tokenizer.window if config.policy == "short" else config.sampling.execution_horizon
+        self.near = config.near
         wide = (config.encoder.history * self.encoder.dim, 256, self.near * widths["action"])
         self.auxiliary = mlp(wide) if config.training.auxiliary else None
 

@@ -128,7 +128,7 @@ class LongBatches(_Frames):
         executed[torch.rand(batch, generator=generator) < masking.start] = 0
         time = demos.starts[episode] + phase + executed * self.per
         donor = self.tokens[torch.randint(episodes, (batch,), generator=generator), phase]
-        run = self.config.sampling.execution_horizon
+        run = self.config.near
         warps = draw_warps(batch, self.config.training, generator)
         group, near, clean = (
             torch.zeros_like(time),

@@ -100,7 +100,7 @@ class Trainer:
             other.append(f"demonstrations {meta['demonstration_seeds']} (asked: {list(self.demonstrations.seeds)})")
         if other or there.keys() != asked.keys():
             raise CheckpointError(
-                f"{self.run} holds a run with another configuration: {', '.join(other)}; choose another --run folder"
+                f"{self.run} holds a run with another configuration: {', '.join(other)}; choose another --output folder"
             )
 
     def _stage(self, number: int, kind: type[Stage], resume: Path | None) -> None:
