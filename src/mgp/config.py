@@ -177,7 +177,7 @@ class SamplingConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    steps: int = 3000  # of stage 2
+    steps: int = 2000  # of stage 2
     batch: int = 128  # windows (Short) or sequences (Long) a step
     segment: int = 8  # Short: consecutive windows drawn together, so that they share encoded frames
     learning_rate: float = 1e-3
@@ -297,7 +297,7 @@ _SHORT = Config(
     encoder=EncoderConfig(hidden=(64, 64, 128), zoom=(4.0, 16.0)),
     transformer=TransformerConfig(dim=128),
     masking=MaskingConfig(soft_labels=0.1),
-    training=TrainingConfig(learning_rate=2e-3, auxiliary=5.0, rotation=15.0, stretch=0.2, eval_every=500),
+    training=TrainingConfig(learning_rate=2e-3, auxiliary=5.0, rotation=15.0, stretch=0.2, eval_every=400),
 )
 _LONG = dataclasses.replace(
     _SHORT,
