@@ -23,6 +23,7 @@ from mgp.model.network import MGPNetwork
 from mgp.training.checkpoint import Progress, folder_of, newest, restore, save_checkpoint
 from mgp.training.interrupt import hold_interrupts
 from mgp.training.log import MetricsLog
+from mgp.training.memory import keep_freed_memory
 from mgp.training.stages import STAGES, Stage
 
 PROBE = (10, 30)  # steps timed to turn a budget in minutes into a number of steps
@@ -80,6 +81,7 @@ class Trainer:
 
     def train(self) -> Path:
         """Run what is left of both stages; returns the folder of the last checkpoint. Ctrl-C saves and re-raises."""
+        keep_freed_memory()
         found = newest(self.run)
         if found:
             self._check_same(found[1])
