@@ -127,7 +127,7 @@ def test_nested_fields_override_the_preset():
         preset, {"env.name": "metaworld/reach", "training.steps": 5, "encoder.hidden": (8, 16), "seed": 3}
     )
     assert args.config == expected
-    assert args.run == Path("here")
+    assert args.output == Path("here")
 
 
 @pytest.mark.parametrize("preset", ["metaworld-long", "paper-metaworld-short"])

@@ -191,6 +191,7 @@ class TrainingConfig:
     cloud_noise: float = 0.002  # metres, on each point
     shift_noise: float = 0.0  # metres, on the whole cloud of a frame
     state_noise: float = 0.0  # on the normalised state
+    warp: float = 0.5  # share of the samples that are turned and stretched; the others stay as demonstrated
     rotation: float = 0.0  # degrees at most: demonstrations turned about the hand (training/augmentation.py)
     stretch: float = 0.0  # share at most: demonstrations stretched in x and y about the hand
     eval_every: int = 0  # steps between evaluations in training; 0 = only at the end
@@ -204,7 +205,7 @@ class TrainingConfig:
         _not_negative(self, "warmup", "weight_decay", "train_points", "cloud_noise", "shift_noise", "state_noise")
         _not_negative(self, "eval_every")
         _not_negative(self, "rotation")
-        _fraction(self, "ema_decay", "stretch")
+        _fraction(self, "ema_decay", "stretch", "warp")
 
 
 @dataclass(frozen=True)
