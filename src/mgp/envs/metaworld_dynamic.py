@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
-import mujoco
 import numpy as np
 
 from mgp.envs.base import Observation
@@ -21,7 +20,9 @@ from mgp.errors import UnknownNameError
 
 PUCK_X = 9  # in qpos: the free joint after the arm's and the gripper's
 PUCK = slice(4, 7)  # in the state
-LEAD = 0.015  # metres ahead of a moving puck at which its expert aims: the hand lags behind by that
+# Metres ahead of a moving puck at which its expert aims, since the hand lags behind. With it the expert solved 20 of 20
+# episodes, without fumbling; with 15 mm 19, with 20 mm 18.
+LEAD = 0.010
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,9 @@ class Motion:
 
 MOTIONS = {
     "basketball": Motion("basketball", 0.10, 100, body="basket_goal"),
-    "basketball-midway": Motion("basketball", 0.10, 200, start=100, body="basket_goal"),
+    # The expert has scored by step 85 to 105, which ends a rollout: its middle is here, while the ball is on its way.
+    # From step 100 on a hoop would move for nobody.
+    "basketball-midway": Motion("basketball", 0.10, 150, start=50, body="basket_goal"),
     "pick-place-wall-target": Motion("pick-place-wall", 0.14, 67, goal=True, either_way=True),
     "pick-place-wall-wall": Motion("pick-place-wall", -0.20, 200, body="wall"),
     "push": Motion("push", 0.10, 67, goal=True, puck=True),
