@@ -53,12 +53,12 @@ def test_seeds_of_the_static_demonstrations_are_refused_in_the_moving_scene(run,
         main(["eval", str(run), "--env", MOVING, "--seed", "0", "--episodes", "1"])
     assert "were used for demonstrations" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        main(["eval", str(run), "--env", "metaworld-dynamic/pusch"])
+        main(["eval", str(run), "--env", "metaworld-dynamic/pusch", "--workers", "1"])
     assert "Did you mean 'push'" in capsys.readouterr().err
 
 
 def test_patterns_of_missing_observations_by_flag(run, capsys):
-    words = "--missing 0.5 --missing-burst 2 --missing-from 60".split()
+    words = ["--missing", "0.5", "--missing-burst", "2", "--missing-from", "60"]
     result = evaluated(run, *words)
     assert result["missing"] == 0.5
     assert {**result["variant"], "missing_burst": 2, "missing_from": 60} == result["variant"]
