@@ -22,7 +22,8 @@ EXPECTED = {  # words that the help of each command must show
     "collect": ["--episodes", "--seed", "--observation", "--points", "--force", "metaworld/assembly"],
     "train": ["--preset", "--task", "--minutes", "--output", "--env.demonstrations", "--training.steps",
               "--masking.cut",              "--sampling.variant", "--transformer.dim", "torchrun"],
-    "eval": ["--episodes", "--seed", "--sampling.variant", "--sampling.temperature", "--csv", "Wilson"],
+    "eval": ["--episodes", "--seed", "--sampling.variant", "--sampling.temperature", "--csv", "Wilson", "--env",
+             "--missing", "--missing-burst", "--missing-from"],
     "eval-tokenizer": ["--data", "reconstruction"],
     "report": ["--output", "HTML"],
 }  # fmt: skip

@@ -23,6 +23,8 @@ from mgp.runs import (
 def test_runs_and_demonstrations_have_telling_names():
     config = small.change(get_preset("metaworld-long"), {"seed": 2, "env.points": 512})
     assert run_path(config) == Path("runs/assembly-metaworld-long-seed2")
+    moving = for_task(config, "metaworld-dynamic/push")
+    assert run_path(moving) == Path("runs/metaworld-dynamic-push-metaworld-long-seed2"), "not that of metaworld/push"
     assert demonstrations_path(config.env) == Path("data/metaworld-assembly-cloud512.zarr")
     assert demonstrations_path(EnvConfig("metaworld/push", "state", seed=9)).name == "metaworld-push-state-seed9.zarr"
     assert store_path("metaworld/push", "rgb", 512, 0).name == "metaworld-push-rgb.zarr"

@@ -31,7 +31,7 @@ def demonstrations_path(env: EnvConfig, root: Path = Path("data")) -> Path:
 
 
 def run_path(config: Config, root: Path = Path("runs")) -> Path:
-    return root / f"{config.env.name.partition('/')[2]}-{config.preset}-seed{config.seed}"
+    return root / f"{config.env.name.removeprefix('metaworld/').replace('/', '-')}-{config.preset}-seed{config.seed}"
 
 
 def pick_device(name: str) -> torch.device:

@@ -5,7 +5,7 @@ import pytest
 from toy_robot import DyingPolicy, ToyEnv, ToyPolicy, load_broken, make_toy
 
 from mgp.errors import ConfigError, SimulationError
-from mgp.evaluation import Job, Recording, run_episodes
+from mgp.evaluation import Job, Missing, Recording, run_episodes
 
 SEEDS = list(range(7, 14))
 
@@ -15,7 +15,12 @@ def outcomes(results):
 
 
 def test_parallel_equals_serial_in_seed_order():
-    job = Job(ToyPolicy, partial(make_toy, horizon=30), missing=0.2, recording=Recording((8,), every=5, size=4))
+    job = Job(
+        ToyPolicy,
+        partial(make_toy, horizon=30),
+        missing=Missing(0.5, burst=2),
+        recording=Recording((8,), every=5, size=4),
+    )
     serial = run_episodes(job, SEEDS, workers=1, batch=3, progress=False)
     parallel = run_episodes(job, SEEDS, workers=2, batch=3, progress=False)
     assert [r.seed for r in parallel] == SEEDS

@@ -3,8 +3,7 @@ import pytest
 from toy_robot import ToyEnv, ToyPolicy
 
 from mgp.errors import ConfigError, SimulationError
-from mgp.evaluation import Recording, rollout
-from mgp.evaluation.episode import arrives
+from mgp.evaluation import Missing, Recording, rollout
 from mgp.policies.random import RandomPolicy
 
 SEEDS = [3, 4, 5, 6]
@@ -55,34 +54,10 @@ def test_full_length_goes_on_after_success():
 
 
 def test_batched_equals_single():
-    batched = rollout(ToyPolicy(), [ToyEnv(horizon=30) for _ in SEEDS], SEEDS, missing=0.3)
-    single = [rollout(ToyPolicy(), [ToyEnv(horizon=30)], [seed], missing=0.3)[0] for seed in SEEDS]
+    batched = rollout(ToyPolicy(), [ToyEnv(horizon=30) for _ in SEEDS], SEEDS, missing=Missing(0.3))
+    single = [rollout(ToyPolicy(), [ToyEnv(horizon=30)], [seed], missing=Missing(0.3))[0] for seed in SEEDS]
     assert outcomes(batched) == outcomes(single)
     assert [r.missing for r in batched] == [r.missing for r in single]
-
-
-def test_missing_observations_are_seeded_withheld_and_not_cast():
-    env, policy = ToyEnv(horizon=100, reach=0), ToyPolicy(history=2, execution_horizon=5)
-    (result,) = rollout(policy, [env], [3], missing=0.5)
-    observed = [bool(row[0]) for row in policy.observed]
-    assert observed[0]
-    assert observed == [arrives(3, replan, 0.5) for replan in range(20)]
-    assert 0 < result.missing == observed.count(False) < 20
-    assert len(env.looks) == 1 + 2 * (observed.count(True) - 1)
-    again = ToyPolicy(history=2, execution_horizon=5)
-    rollout(again, [ToyEnv(horizon=100, reach=0)], [3], missing=0.5)
-    assert [bool(row[0]) for row in again.observed] == observed
-
-
-def test_missing_everything_still_gives_the_first_observation():
-    policy = ToyPolicy()
-    rollout(policy, [ToyEnv(reach=0)], [3], missing=1.0)
-    assert [bool(row[0]) for row in policy.observed] == [True, False, False, False]
-
-
-def test_missing_rate_is_the_probability():
-    draws = [arrives(seed, replan, 0.3) for seed in range(50) for replan in range(1, 41)]
-    assert np.mean(draws) == pytest.approx(0.7, abs=0.03)
 
 
 def test_recording_keeps_pictures_and_the_trace_of_the_chosen_episode_only():
@@ -131,5 +106,3 @@ def test_actions_of_the_wrong_shape_are_refused():
 def test_impossible_requests_are_refused():
     with pytest.raises(ConfigError, match=r"2 episodes .* got 1"):
         rollout(ToyPolicy(), [ToyEnv()], [3, 4])
-    with pytest.raises(ConfigError, match=r"missing=1\.5"):
-        rollout(ToyPolicy(), [ToyEnv()], [3], missing=1.5)

@@ -9,6 +9,7 @@ import tyro
 from mgp.config import SamplingConfig
 from mgp.evaluation import table
 from mgp.evaluation.evaluate import evaluate
+from mgp.evaluation.missing import NONE, Missing
 from mgp.evaluation.results import Evaluation
 from mgp.evaluation.statistics import mean_of_top
 from mgp.runs import Run, method_name, pick_device, read_evals
@@ -25,7 +26,10 @@ class Eval:
     run: Annotated[Path, tyro.conf.Positional]  # a folder that `mgp train` wrote
     episodes: int = 20
     seed: int = EVAL_SEED  # first evaluation seed; must not meet the demonstrations'
+    env: str | None = None  # another environment than the one trained on, e.g. metaworld-dynamic/push
     missing: float = 0.0  # probability that the observation of a control cycle is withheld
+    missing_burst: int = 1  # control cycles such a dropout lasts
+    missing_from: int | None = None  # control step from which on no observation arrives any more
     workers: int | None = None  # processes; default: one a core
     csv: Path | None = None  # append a row, in the format of results/metaworld.csv
     device: str = "cpu"
@@ -34,16 +38,20 @@ class Eval:
 
 def main(arguments: list[str]) -> None:
     args, run = parse(arguments)
-    result = evaluate_run(run, args.sampling, args.episodes, args.seed, args.missing, args.workers, args.device)
+    missing = Missing(args.missing, args.missing_burst, args.missing_from)
+    result = evaluate_run(
+        run, args.sampling, args.episodes, args.seed, missing, args.workers, args.device, env_name=args.env
+    )
     print(describe(result))
     if args.csv:
-        table.append(args.csv, [table.row([result]) | {"top5_in_training": top5(run) if is_default(args, run) else ""}])
+        same = is_default(args.sampling, missing, args.env, run)
+        table.append(args.csv, [table.row([result]) | {"top5_in_training": top5(run) if same else ""}])
         print(f"row added to {args.csv}")
 
 
-def is_default(args: Eval, run: Run) -> bool:
-    """Whether this is the policy that was evaluated in training."""
-    return args.sampling == run.config.sampling and not args.missing
+def is_default(sampling: SamplingConfig, missing: Missing, env_name: str | None, run: Run) -> bool:
+    """Whether this is what was evaluated in training."""
+    return sampling == run.config.sampling and not missing and env_name in (None, run.config.env.name)
 
 
 def top5(run: Run) -> str:
@@ -65,20 +73,28 @@ def evaluate_run(
     sampling: SamplingConfig,
     episodes: int = 20,
     seed: int = EVAL_SEED,
-    missing: float = 0.0,
+    missing: Missing = NONE,
     workers: int | None = None,
     device: str = "cpu",
     latency: bool = True,
     record: int = 1,
+    env_name: str | None = None,
 ) -> Evaluation:
-    """Evaluate a run and keep the outcome in its eval/ folder."""
+    """Evaluate a run and keep the outcome in its eval/ folder.
+
+    `env_name`: another environment than the run's, zero-shot. The seeds of the demonstrations are refused there too,
+    since a moving scene starts from the same place as the static one of that seed.
+    """
     config = replace(run.config, sampling=sampling)
     trained = asdict(run.config.sampling)
     changes = {key: value for key, value in asdict(sampling).items() if value != trained[key]}
     env = config.env
+    task = env_name or env.name
+    origin = {"trained_on": env.name} if task != env.name else {}
+    conditions = ({"missing": missing.probability} if missing.probability else {}) | missing.options()
     result = evaluate(
         run.loader(str(pick_device(device)), **changes),
-        env.name,
+        task,
         env.observation,
         env.options,
         range(seed, seed + episodes),
@@ -86,7 +102,8 @@ def evaluate_run(
         method=method_name(config),
         preset=config.preset,
         variant={key: value for key, value in changes.items() if key != "variant"}
-        | {"temperature": sampling.temperature, "refine_steps": sampling.refine_steps},
+        | {"temperature": sampling.temperature, "refine_steps": sampling.refine_steps}
+        | origin,
         training_seed=config.seed,
         training_minutes=run.minutes,
         missing=missing,
@@ -95,9 +112,10 @@ def evaluate_run(
         record=record,
     )
     label = "-".join(
-        [sampling.variant if config.policy == "long" else "short"]
+        ([task.replace("/", "-")] if origin else [])
+        + [sampling.variant if config.policy == "long" else "short"]
         + [f"{key}={value}" for key, value in sorted(changes.items()) if key != "variant"]
-        + ([f"missing={missing}"] if missing else [])
+        + [f"{key}={value}" for key, value in conditions.items()]
     )
     result.save(run.folder / "eval" / f"{label}-seed{seed}.json")
     return result

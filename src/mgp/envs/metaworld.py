@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import numbers
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -36,11 +36,15 @@ PICTURE_CAMERA = Camera.looking((0.8, 0.3, 0.75), (0.06, 0.66, 0.12), 57.0)
 
 
 def make(task: str, observation: str = "cloud", **options: Any) -> MetaWorldEnv:
+    check_options(options)
+    return MetaWorldEnv(task, observation, **options)
+
+
+def check_options(options: Iterable[str]) -> None:
     valid = inspect.signature(MetaWorldEnv).parameters.keys() - {"task", "observation"}
     for name in options:
         if name not in valid:
             raise UnknownNameError("option of metaworld environments", name, valid)
-    return MetaWorldEnv(task, observation, **options)
 
 
 class MetaWorldEnv(RobotEnv):
@@ -144,11 +148,15 @@ class MetaWorldEnv(RobotEnv):
                 f"{self.name} takes actions of 4 finite numbers, got shape {action.shape} with values "
                 f"{action.ravel()[:8].tolist()}; check the policy's output"
             )
+        self._before_step(self._steps + 1)
         self._state, reward, _, _, info = self._sim.step(np.clip(action, -1, 1))
         self._place_markers()
         self._steps += 1
         truncated = self._steps >= self.horizon
         return float(reward), False, truncated, {**info, "success": bool(info["success"])}
+
+    def _before_step(self, step: int) -> None:
+        """For scenes that move: called before control step `step` (1 is the first) is simulated."""
 
     def observe(self) -> Observation:
         if self._state is None:
@@ -185,9 +193,14 @@ class MetaWorldEnv(RobotEnv):
             if self._state is None:
                 raise SimulationError(f"{self.name}'s expert was asked before the first reset")
             # commands reach +-25; the simulator would clip them to the same rollout
-            return np.clip(policy.get_action(self._state), -1, 1).astype(np.float32)
+            return np.clip(policy.get_action(self._expert_state()), -1, 1).astype(np.float32)
 
         return act
+
+    def _expert_state(self) -> np.ndarray:
+        """(39,) what the expert is told."""
+        assert self._state is not None
+        return self._state
 
     def picture(self, size: int = 160) -> np.ndarray:
         _check_range("size", size, 16, 1024)

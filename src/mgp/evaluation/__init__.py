@@ -3,6 +3,7 @@
 from mgp.evaluation.episode import EpisodeResult, Recording
 from mgp.evaluation.evaluate import check_seeds, evaluate
 from mgp.evaluation.latency import Latency, Timing, measure, measure_both
+from mgp.evaluation.missing import Missing
 from mgp.evaluation.parallel import Job, run_episodes
 from mgp.evaluation.results import Evaluation
 from mgp.evaluation.rollout import rollout
@@ -14,6 +15,7 @@ __all__ = [
     "Evaluation",
     "Job",
     "Latency",
+    "Missing",
     "Recording",
     "Timing",
     "append",

@@ -10,9 +10,8 @@ import numpy as np
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.errors import ConfigError
+from mgp.evaluation.missing import Missing
 from mgp.policies.base import PlanTrace
-
-MISSING_STREAM = 0x6D697373  # keeps these draws apart from those of whoever else uses the episode's seed
 
 
 @dataclass(frozen=True)
@@ -41,18 +40,18 @@ class EpisodeResult:
     trace: PlanTrace | None = None
 
 
-def arrives(seed: int, replan: int, missing: float) -> bool:
-    """Whether the observation of this replanning step arrives: the first always does, the rest by these keys."""
-    if replan == 0 or missing <= 0:
-        return True
-    return np.random.default_rng([MISSING_STREAM, seed, replan]).random() >= missing
-
-
 class Episode:
     """Drives one environment. It looks only at the frames the next plan needs: looking means casting a point cloud."""
 
     def __init__(
-        self, env: RobotEnv, seed: int, history: int, *, missing: float, full_length: bool, recording: Recording | None
+        self,
+        env: RobotEnv,
+        seed: int,
+        history: int,
+        *,
+        missing: Missing,
+        full_length: bool,
+        recording: Recording | None,
     ):
         self.env, self.seed, self.history = env, seed, history
         self.missing, self.full_length = missing, full_length
@@ -61,23 +60,22 @@ class Episode:
         # the first frame stands for those before it
         self.frames: deque[Observation] = deque([first] * history, maxlen=history)
         self.steps = self.replans = self.withheld = 0
+        self.observed = True  # whether the observation of the coming replan is there: the first always is
         self.success_step: int | None = None
         self.done = False
         self.pictures: list[np.ndarray] = []
         self.picture_steps: list[int] = []
         self._take_picture()
 
-    @property
-    def observed(self) -> bool:
-        """Whether the observation of the coming replan is there."""
-        return arrives(self.seed, self.replans, self.missing)
-
     def run(self, actions: np.ndarray) -> None:
         """Advance through a chunk (T, A), looking at its last `history` frames if the next plan will see them."""
         self.withheld += not self.observed
         self.replans += 1
-        last_chunk = self.steps + len(actions) >= self.env.horizon  # no plan follows, so nobody looks
-        first_look = len(actions) - self.history if self.observed and not last_chunk else len(actions)
+        resumes = not self.observed
+        end = self.steps + len(actions)
+        self.observed = self.missing.arrives(self.seed, self.replans, end)
+        looking = self.observed and end < self.env.horizon  # after the last chunk no plan follows, so nobody looks
+        first_look = len(actions) - self.history if looking else len(actions)
         for index, action in enumerate(actions):
             _, terminated, truncated, info = self.env.advance(action)
             self.steps += 1
@@ -91,6 +89,9 @@ class Episode:
                 return
             if index >= first_look:
                 self.frames.append(self.env.observe())
+                if resumes:  # frames from before the gap are no history of this one
+                    self.frames.extend([self.frames[-1]] * self.history)
+                    resumes = False
 
     def result(self, trace: PlanTrace | None) -> EpisodeResult:
         return EpisodeResult(

@@ -12,6 +12,7 @@ from mgp.envs import make_env
 from mgp.errors import ConfigError, SeedOverlapError
 from mgp.evaluation.episode import Recording
 from mgp.evaluation.latency import measure_both
+from mgp.evaluation.missing import NONE, Missing
 from mgp.evaluation.parallel import Job, run_episodes
 from mgp.evaluation.provenance import commit, machine
 from mgp.evaluation.results import Evaluation
@@ -31,7 +32,7 @@ def evaluate(
     variant: Mapping[str, Any] | None = None,
     training_seed: int | None = None,
     training_minutes: float | None = None,
-    missing: float = 0.0,
+    missing: Missing = NONE,
     full_length: bool = False,
     record: int = 1,
     picture_every: int = 4,
@@ -70,8 +71,8 @@ def evaluate(
         training_seed=training_seed,
         training_minutes=training_minutes,
         demonstrations=len(demonstrations) or None,
-        variant=dict(variant or {}),
-        missing=missing,
+        variant={**(variant or {}), **missing.options()},
+        missing=missing.probability,
         options=dict(options or {}),
         execution_horizon=policy.execution_horizon,
         latency=timings,

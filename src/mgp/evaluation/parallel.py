@@ -21,6 +21,7 @@ from tqdm import tqdm
 from mgp.envs.base import RobotEnv
 from mgp.errors import ConfigError, MGPError, SimulationError
 from mgp.evaluation.episode import EpisodeResult, Recording
+from mgp.evaluation.missing import NONE, Missing
 from mgp.evaluation.rollout import rollout
 from mgp.policies.base import Policy
 
@@ -31,7 +32,7 @@ class Job:
 
     load: Callable[[], Policy]  # e.g. functools.partial(load_policy, run_folder)
     make: Callable[[], RobotEnv]  # e.g. functools.partial(make_env, "metaworld/push", "cloud")
-    missing: float = 0.0
+    missing: Missing = NONE
     full_length: bool = False
     recording: Recording | None = None
 

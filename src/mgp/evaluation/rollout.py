@@ -9,6 +9,7 @@ import numpy as np
 from mgp.envs.base import RobotEnv
 from mgp.errors import ConfigError, SimulationError
 from mgp.evaluation.episode import Episode, EpisodeResult, Recording
+from mgp.evaluation.missing import NONE, Missing
 from mgp.policies.base import Policy
 
 
@@ -17,21 +18,19 @@ def rollout(
     envs: Sequence[RobotEnv],
     seeds: Sequence[int],
     *,
-    missing: float = 0.0,
+    missing: Missing = NONE,
     full_length: bool = False,
     recording: Recording | None = None,
     tick: Callable[[list[bool]], None] | None = None,
 ) -> list[EpisodeResult]:
     """One episode a seed, each in its own environment, all planned for in one batch.
 
-    `missing`: probability that the observation of a replanning step is withheld (never the first); such frames are not
-    even cast. A succeeded episode stops unless `full_length`: its row is fed its last frames, its actions are dropped.
+    `missing`: which observations are withheld; their frames are not even cast. A succeeded episode stops unless
+    `full_length`: its row is fed its last frames, its actions are dropped.
     `tick` is called after each round with the outcomes of the episodes that ended in it.
     """
     if len(envs) < len(seeds):
         raise ConfigError(f"{len(seeds)} episodes in lock step need as many environments, got {len(envs)}")
-    if not 0 <= missing <= 1:
-        raise ConfigError(f"missing={missing} is no probability: give a value from 0 to 1")
     look = policy.history if policy.observation_shapes else 0  # a blind policy costs no looks
     episodes = [
         Episode(env, int(seed), look, missing=missing, full_length=full_length, recording=recording)

@@ -50,7 +50,7 @@ def render(runs: Sequence[Run]) -> str:
 def _title(evaluations: Sequence[Evaluation], runs: Sequence[Run]) -> str:
     if not evaluations:
         return ", ".join(run.name for run in runs)
-    tasks = _unique(one.task.partition("/")[2] or one.task for one in evaluations)
+    tasks = _unique(one.task.removeprefix("metaworld/") for one in evaluations)
     return f"{_list(_unique(one.method for one in evaluations))} on {_list(tasks)}"
 
 

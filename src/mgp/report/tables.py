@@ -23,7 +23,7 @@ def success_table(evaluations: Sequence[Evaluation]) -> str:
         body.append(
             (
                 f"<b>{escape(one.method)}</b>{_options(one)}",
-                f"{escape(one.task.partition('/')[2] or one.task)}<small>{_origin(one)}</small>",
+                f"{escape(one.task.removeprefix('metaworld/'))}<small>{_origin(one)}</small>",
                 f'<b class="rate">{one.success:.2f}</b><small class="line">{low:.2f} to {high:.2f}</small>',
                 _interval(one.success, low, high, paper),
                 (f"{paper:.2f}" if paper is not None else NONE) + aside,

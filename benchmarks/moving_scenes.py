@@ -1,0 +1,53 @@
+"""The moving scenes at a glance: `python -m benchmarks.moving_scenes` writes docs/metaworld-dynamic.png.
+
+A strip for each task of the paper, with the expert at work; each frame is labelled with its control step and how far
+the scene has moved by then.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from mgp.envs.metaworld_dynamic import DynamicMetaWorldEnv, tasks
+
+SIZE, HEADER, COLOURS = 190, 16, 128  # pixels, pixels, colours of the palette, which keeps the file small
+STEPS = {"pick-place-wall-wall": (0, 60, 120, 200), "basketball": (0, 35, 70, 100)}  # others: as the motion to step 67
+DEFAULT_STEPS = (0, 22, 45, 67)
+SEED = 1
+
+
+def strip(task: str) -> Image.Image:
+    env = DynamicMetaWorldEnv(task, "state")
+    env.reset(seed=SEED)
+    expert = env.expert()
+    steps = STEPS.get(task, DEFAULT_STEPS)
+    image = Image.new("RGB", (len(steps) * SIZE, HEADER + SIZE), "white")
+    draw = ImageDraw.Draw(image)
+    for step in range(max(steps) + 1):
+        if step in steps:
+            x = steps.index(step) * SIZE
+            text = f"step {step}: {1000 * env.offset + 0.0:+.0f} mm"
+            draw.text((x + 3, 2), f"{task}, {text}" if step == 0 else text, fill="black")
+            image.paste(Image.fromarray(np.asarray(env.picture(SIZE))), (x, HEADER))
+        if step < max(steps):
+            env.advance(expert())
+    env.close()
+    return image
+
+
+def run(path: str = "docs/metaworld-dynamic.png") -> None:
+    names = [task for task in tasks() if task != "basketball-midway"]  # looks like basketball, only later
+    strips = [strip(task) for task in names]
+    sheet = Image.new("RGB", (strips[0].width, sum(one.height for one in strips)), "white")
+    for row, one in enumerate(strips):
+        sheet.paste(one, (0, row * one.height))
+    sheet.quantize(COLOURS).save(path, optimize=True)
+    print(f"{path}: {len(names)} strips, {Path(path).stat().st_size / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    run(*sys.argv[1:])
