@@ -46,6 +46,8 @@ def build_network(config: Config, demonstrations: Demonstrations) -> MGPNetwork:
             fitted["action"] = _widened(fitted["action"])
         if cloud is not None:
             fitted["cloud"] = cloud.numpy()
+            if config.encoder.frame == "hand":  # zero stays the hand, where `encoder.zoom` resolves finely
+                fitted["cloud"] = np.abs(fitted["cloud"]).max((0, 1)) * np.array([[1.0], [-1.0]], dtype=np.float32)
         torch.manual_seed(config.seed)
         network = MGPNetwork(config, {key: array.shape[-1] for key, array in fitted.items()})
     network.normalizer = Normalizer.fit(fitted)
