@@ -10,6 +10,7 @@ from mgp.errors import UnknownNameError
 # family: module with `make(task, observation, **options) -> RobotEnv` and `tasks() -> list[str]`
 FAMILIES = {
     "metaworld": "mgp.envs.metaworld",
+    "buttons": "mgp.envs.so101.buttons",
 }
 
 
