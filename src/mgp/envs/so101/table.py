@@ -18,7 +18,7 @@ BASE_HEIGHT = 0.035  # of the arm's base on the carriage
 CAMERA = "overview"
 # From above the middle: the arm comes from outside, so that at each button it leaves the inner half of the ring free.
 CLOUD_CAMERA = Camera.looking((0.0, -0.001, 0.75), (0.0, 0.0, 0.0), 84.0)
-PICTURE_CAMERA = Camera.looking((0.62, -0.95, 0.85), (0.0, -0.03, 0.0), 47.0)
+PICTURE_CAMERA = Camera.looking((0.62, -0.95, 0.85), (0.03, -0.07, 0.02), 45.0)
 WOOD, STEEL, DARK = (0.80, 0.72, 0.62, 1.0), (0.55, 0.57, 0.60, 1.0), (0.30, 0.31, 0.34, 1.0)
 
 
