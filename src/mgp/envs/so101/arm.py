@@ -23,7 +23,7 @@ PAN_OFFSET = 0.0388353  # metres from the model's origin to the pan axis
 CLOSED, OPEN = -0.17, 1.1  # radians of the gripper joint for commands 0 and 1; tips 2 mm and 85 mm apart
 MIN_REACH = 0.06  # metres from the pan axis; nearer the elbow would be at its limit
 CELL = 0.006  # metres: how coarse the shown meshes are
-GRIP = 0.8  # Nm at most: 10 N at the fingertips; the servo's 3.35 would crush what is held
+GRIP = 1.2  # Nm at most: 15 N at the fingertips; the servo's 3.35 would crush what is held
 # The package's yellow is that of the yellow LED, and a cloud's colour is to tell the LED.
 PRINTED, MOTOR = (0.85, 0.86, 0.88, 1.0), (0.18, 0.18, 0.2, 1.0)
 

@@ -10,6 +10,7 @@ from mgp.envs.so101.workbench import BASE, TOWEL
 
 START = (0.0, -0.03, 0.10)  # of the fingertip
 WIDE, SHUT = 0.62, 0.05  # gripper: 60 mm between the tips, and less than the towel is wide, so that it is squeezed
+RELEASE = 0.50  # gripper: the towel holds it open at 0.28
 CLEARANCE = 0.008  # metres between the fixed jaw and the towel
 GRASP_HEIGHT = 0.015
 
@@ -40,8 +41,8 @@ def demonstrate(
     path.move([azimuth, reach, carry, turned, SHUT], int(random.integers(21, 28)))
     low = random.uniform(0.068, 0.075)
     path.move([azimuth, reach, low, turned, SHUT], int(random.integers(6, 9)))
-    path.move([azimuth, reach, low, turned, 0.5 * WIDE], int(random.integers(5, 8)))
-    path.move([azimuth, reach, carry, turned, 0.5 * WIDE], int(random.integers(8, 12)))
+    path.move([azimuth, reach, low, turned, RELEASE], int(random.integers(5, 8)))
+    path.move([azimuth, reach, carry, turned, RELEASE], int(random.integers(8, 12)))
     return np.stack([_action(*pose) for pose in path.steps])
 
 

@@ -28,6 +28,8 @@ BASKET_COLOURS = {"red": (0.75, 0.35, 0.33, 1.0), "blue": (0.35, 0.45, 0.75, 1.0
 
 def build() -> mujoco.MjModel:
     spec = empty_scene("sorting")
+    # a towel held for two seconds must not creep out of the jaws
+    spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 10
     add_camera(spec, CLOUD_CAMERA)
     world = spec.worldbody
     add_box(world, "table", (0.34, 0.30, 0.01), (0, -0.03, -0.01), WOOD, touched=True)
@@ -65,7 +67,7 @@ def _add_towel(spec: mujoco.MjSpec) -> None:
     towel = spec.worldbody.add_body(name="towel", pos=[*TOWEL_PLACE, TOWEL[2]])
     towel.add_freejoint(name="towel")
     towel.add_geom(
-        name="towel", type=mujoco.mjtGeom.mjGEOM_BOX, size=TOWEL, mass=0.05, friction=[1.2, 0.02, 0.001], condim=4,
+        name="towel", type=mujoco.mjtGeom.mjGEOM_BOX, size=TOWEL, mass=0.05, friction=[2, 0.1, 0.01], condim=6,
         solref=[0.02, 1], solimp=[0.8, 0.95, 0.003, 0.5, 2], contype=1, conaffinity=1, group=4,
     )  # fmt: skip
     layer = TOWEL[2] / 3  # shown: three folds, each a little shorter than the one below
