@@ -33,9 +33,7 @@ class Picture:
         return shade(origin, directions, depth, colour, size)
 
 
-def shade(
-    origin: np.ndarray, directions: np.ndarray, depth: np.ndarray, colour: np.ndarray, size: int
-) -> np.ndarray:
+def shade(origin: np.ndarray, directions: np.ndarray, depth: np.ndarray, colour: np.ndarray, size: int) -> np.ndarray:
     """The picture (size, size, 3) uint8 of what the rays (size * size) hit, inf where nothing."""
     points = origin + directions * np.where(np.isfinite(depth), depth, 1e3)[:, None]
     normal = _normals(points.reshape(size, size, 3)).reshape(-1, 3)

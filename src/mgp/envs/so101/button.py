@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import mujoco
 import numpy as np
 
+from mgp.envs.so101.cloud import INTO, circle
+
 HOUSING_RADIUS, HOUSING_HEIGHT = 0.040, 0.020
 CAP_RADIUS, CAP_HEIGHT = 0.025, 0.010
 RING_RADIUS, RING_HEIGHT = 0.038, 0.004  # a disc on the housing; the cap hides its middle
@@ -42,6 +44,15 @@ def add_button(spec: mujoco.MjSpec, name: str, x: float, y: float) -> None:
         name=f"{name}_cap", type=cylinder, size=[CAP_RADIUS, CAP_HEIGHT / 2, 0], mass=0.02,
         rgba=[0.55, 0.55, 0.58, 1], **touched,
     )  # fmt: skip
+
+
+def spots() -> tuple[np.ndarray, np.ndarray]:
+    """Where to aim rays: at the ring's visible part, (90, 3), and at cap and housing, (42, 3)."""
+    width, height = RING_RADIUS - CAP_RADIUS, HOUSING_HEIGHT + RING_HEIGHT - INTO
+    ring = [circle(CAP_RADIUS + share * width, height, 30) for share in (0.25, 0.55, 0.85)]
+    top = HOUSING_HEIGHT + CAP_HEIGHT - INTO
+    body = [circle(0.008, top, 6), circle(0.018, top, 12), circle(HOUSING_RADIUS - INTO, 0.010, 24)]
+    return np.concatenate(ring), np.concatenate(body)
 
 
 class ButtonPanel:

@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 
 from mgp.envs.so101 import rail, table
-from mgp.envs.so101.button import (
-    CAP_HEIGHT, CAP_RADIUS, COLOURS, HOUSING_HEIGHT, HOUSING_RADIUS, RING_HEIGHT, RING_RADIUS, ButtonPanel,
-)  # fmt: skip
+from mgp.envs.so101.button import COLOURS, ButtonPanel, spots
 from mgp.envs.so101.buttons_expert import START_HEIGHT, START_REACH, demonstrate
-from mgp.envs.so101.cloud import INTO, Thing, circle
+from mgp.envs.so101.cloud import Thing
 from mgp.envs.so101.controller import Carriage, action_of
 from mgp.envs.so101.env import So101Env, check_options
 from mgp.errors import UnknownNameError
@@ -82,7 +80,7 @@ class ButtonsEnv(So101Env):
         return [self._initial.index(colour) for colour in ORDER]
 
     def judge(self) -> tuple[float, bool, bool, dict[str, Any]]:
-        """A wrong press, and a right one too many, ends the episode; success ends it when the last is released."""
+        """A wrong press, be it a right one twice, ends the episode; success ends it when the last is released."""
         correct = 0
         for button in self.panel.update():
             if self.task == "color-change":
@@ -119,12 +117,8 @@ class ButtonsEnv(So101Env):
 
 def _things() -> list[Thing]:
     rings, bodies = [], []
-    width = RING_RADIUS - CAP_RADIUS
     for name, (x, y) in zip(table.BUTTONS, table.PLACES, strict=True):
-        height = HOUSING_HEIGHT + RING_HEIGHT - INTO
-        lit = [circle(CAP_RADIUS + share * width, height, 30) for share in (0.25, 0.55, 0.85)]
-        rings.append(Thing((f"{name}_ring",), np.concatenate(lit) + [x, y, 0]))
-        top = HOUSING_HEIGHT + CAP_HEIGHT - INTO
-        body = [circle(0.008, top, 6), circle(0.018, top, 12), circle(HOUSING_RADIUS - INTO, 0.010, 24)]
-        bodies.append(Thing((f"{name}_cap", f"{name}_housing"), np.concatenate(body) + [x, y, 0]))
+        ring, body = (part + np.array([x, y, 0.0]) for part in spots())
+        rings.append(Thing((f"{name}_ring",), ring))
+        bodies.append(Thing((f"{name}_cap", f"{name}_housing"), body))
     return rings + bodies

@@ -28,17 +28,17 @@ class RailPath(Path):
 
     def travel(self, goal: Sequence[float], carried: float, speed: float, reaching: int) -> None:
         """Along the rail to a pose; the arm is drawn in to `carried` on the way, and reaches out before the end."""
-        start, goal = self.pose, np.asarray(goal, float)
-        way = trapezoid(goal[0] - start[0], speed)
+        start, end = self.pose, np.asarray(goal, float)
+        way = trapezoid(end[0] - start[0], speed)
         reaching = min(reaching, len(way) // 2)
-        folded = np.array([carried, 0.0, goal[3]])
+        folded = np.array([carried, 0.0, end[3]])
         for i, moved in enumerate(way, 1):
             arm = start[1:] + ease(i / reaching) * (folded - start[1:])
             left = len(way) - i
             if left < reaching:
-                arm = folded + ease(1 - left / reaching) * (goal[1:] - folded)
+                arm = folded + ease(1 - left / reaching) * (end[1:] - folded)
             self.steps.append(np.array([start[0] + moved, *arm]))
-        self.pose = goal
+        self.pose = end
 
 
 def demonstrate(

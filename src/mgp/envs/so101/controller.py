@@ -3,7 +3,7 @@
 An action is six numbers: the fingertip's target x, y, z in the table's frame (metres), the direction in which the jaws
 open as (cos, sin) of its angle about the vertical, and the gripper (0 closed, 1 open); the tool always points down.
 It is absolute, so that one observation and one action name one place, an error does not add up over an episode of 400
-steps, and holding is repeating. An angle would jump by a full turn somewhere on the closed rail; cosine and sine do not.
+steps, and holding is repeating. An angle would jump by a full turn somewhere on the rail; cosine and sine do not.
 On the rail the arm is straight behind the tool, so that position and direction together say where the carriage stands
 (`rail.behind`); "any place from which the target is in reach" would leave two sides of the table to choose from, and
 position alone would jump from one to the other on the diagonal, where the buttons are. An action without a direction

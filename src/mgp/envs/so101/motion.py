@@ -17,9 +17,9 @@ class Path:
 
     def move(self, goal: Sequence[float], steps: int) -> None:
         """To a pose with the least jerk."""
-        start, goal = self.pose, np.asarray(goal, float)
-        self.steps += [start + ease(i / steps) * (goal - start) for i in range(1, steps + 1)]
-        self.pose = goal
+        start, end = self.pose, np.asarray(goal, float)
+        self.steps += [start + ease(i / steps) * (end - start) for i in range(1, steps + 1)]
+        self.pose = end
 
     def stay(self, steps: int) -> None:
         self.steps += [self.pose] * steps

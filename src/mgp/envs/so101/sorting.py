@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mgp.envs.so101 import workbench
+from mgp.envs.so101.arm import FINGERS
 from mgp.envs.so101.button import COLOURS
 from mgp.envs.so101.cloud import INTO, Thing, circle, plate
 from mgp.envs.so101.controller import FixedBase, action_of
@@ -47,6 +48,8 @@ class SortingEnv(So101Env):
         self.cue = CUES[0]
         self._rested = 0
         self._lamp = model.geom("lamp").id
+        self._towel_geom = model.geom("towel").id
+        self._fingers = [model.body(name).id for name in FINGERS]
         joint = model.joint("towel")
         self._towel_qpos = slice(int(joint.qposadr[0]), int(joint.qposadr[0]) + 7)
         self._towel_qvel = slice(int(joint.dofadr[0]), int(joint.dofadr[0]) + 3)
@@ -65,8 +68,8 @@ class SortingEnv(So101Env):
         place = [workbench.TOWEL_PLACE[0] + x, workbench.TOWEL_PLACE[1] + y, workbench.TOWEL[2]]
         self.data.qpos[self._towel_qpos] = [*place, np.cos(turn / 2), 0, 0, np.sin(turn / 2)]
         self._rested = 0
-        jitter = random.uniform(-1, 1, 3) * [0.02, 0.01, 0.01]
-        self.controller.put(action_of(*(np.array(START) + jitter), np.pi / 2, 0))
+        x, y, z = START + random.uniform(-1, 1, 3) * [0.02, 0.01, 0.01]
+        self.controller.put(action_of(x, y, z, np.pi / 2, 0))
         self._show(self.cue)
 
     def _show(self, colour: str) -> None:
@@ -81,12 +84,22 @@ class SortingEnv(So101Env):
     def resting_in(self) -> str | None:
         """The basket in which the towel lies, let go of."""
         place, _ = self.towel()
-        if place[2] > workbench.BASKET_HEIGHT or np.linalg.norm(self.data.qvel[self._towel_qvel]) > REST:
+        if (
+            self._held()
+            or place[2] > workbench.BASKET_HEIGHT
+            or np.linalg.norm(self.data.qvel[self._towel_qvel]) > REST
+        ):
             return None
         for colour, centre in workbench.BASKETS.items():
             if np.abs(place[:2] - centre).max() < workbench.BASKET_HALF:
                 return colour
         return None
+
+    def _held(self) -> bool:
+        """Whether a finger touches the towel."""
+        pairs = self.data.contact.geom  # (C, 2)
+        touching = pairs[(pairs == self._towel_geom).any(1)]
+        return bool(np.isin(self.model.geom_bodyid[touching], self._fingers).any())
 
     def judge(self) -> tuple[float, bool, bool, dict[str, Any]]:
         self._show(self.cue if self._steps < LIT else "off")

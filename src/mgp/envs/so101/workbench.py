@@ -56,10 +56,10 @@ def basket_geoms(colour: str) -> tuple[str, ...]:
 def _add_basket(spec: mujoco.MjSpec, colour: str, place: tuple[float, float]) -> None:
     basket = spec.worldbody.add_body(name=f"basket_{colour}", pos=[*place, 0])
     half, up = BASKET_HALF, BASKET_HEIGHT / 2
-    parts = [((half, half, WALL), (0, 0, WALL))]
-    parts += [((WALL, half, up), (side * half, 0, up)) for side in (-1, 1)]
-    parts += [((half, WALL, up), (0, side * half, up)) for side in (-1, 1)]
-    for name, (size, pos) in zip(basket_geoms(colour), parts, strict=True):
+    floor = [((half, half, WALL), (0.0, 0.0, WALL))]
+    across = [((WALL, half, up), (side * half, 0.0, up)) for side in (-1, 1)]
+    along = [((half, WALL, up), (0.0, side * half, up)) for side in (-1, 1)]
+    for name, (size, pos) in zip(basket_geoms(colour), floor + across + along, strict=True):
         add_box(basket, name, size, pos, BASKET_COLOURS[colour], touched=True)
 
 
