@@ -5,7 +5,7 @@ import pytest
 
 from mgp.envs import make_env
 from mgp.envs.so101 import table
-from mgp.envs.so101.button import COLOURS, PRESSED
+from mgp.envs.so101.button import COLOURS, DEBOUNCE, PRESSED
 from mgp.envs.so101.buttons import ORDER
 from mgp.envs.so101.buttons_expert import PRESS_HEIGHT, demonstrate
 
@@ -156,3 +156,21 @@ def test_state_is_robot_and_colours(envs):
     assert observation["state"].shape == (41,)
     assert np.array_equal(observation["state"][:21], envs["on-off"].reset(seed=0)[0]["state"])
     assert observation["state"][21:].reshape(4, 5).sum(1).tolist() == [1, 1, 1, 1]
+
+
+def test_trembling_presses_once(envs):
+    """Down again too soon does not count; after a while it does."""
+    env = envs["on-off"]
+    env.reset(seed=0)
+
+    def edges(travel: float, steps: int) -> int:
+        env.data.joint(table.BUTTONS[0]).qpos = -travel
+        return sum(len(env.panel.update()) for _ in range(steps))
+
+    assert edges(0.009, 3) == 1
+    assert edges(0.003, 10) == 0  # neither pressed nor released
+    assert edges(0.009, 3) == 0
+    assert edges(0.0, 2) == 0
+    assert edges(0.009, 3) == 0  # too soon
+    assert edges(0.0, DEBOUNCE) == 0
+    assert edges(0.009, 3) == 1

@@ -14,6 +14,7 @@ CAP_RADIUS, CAP_HEIGHT = 0.025, 0.010
 RING_RADIUS, RING_HEIGHT = 0.038, 0.004  # a disc on the housing; the cap hides its middle
 TRAVEL = 0.010  # metres the cap goes down
 PRESSED, RELEASED = 0.006, 0.0018  # pressed at more than this, and armed again at less than that
+DEBOUNCE = 5  # control steps up until it can be pressed again; a trembling finger does not press twice
 COLOURS: dict[str, tuple[float, float, float, float]] = {
     "red": (1.0, 0.05, 0.05, 1.0),
     "green": (0.05, 0.9, 0.1, 1.0),
@@ -63,9 +64,11 @@ class ButtonPanel:
         self._qpos = np.array([int(model.joint(name).qposadr[0]) for name in names])
         self.rings = np.array([model.geom(f"{name}_ring").id for name in names])
         self.down = np.zeros(len(names), bool)  # pressed, and not yet released
+        self._up = np.full(len(names), DEBOUNCE)  # control steps since it was released
 
     def reset(self) -> None:
         self.down[:] = False
+        self._up[:] = DEBOUNCE
 
     def travel(self) -> np.ndarray:
         """(B,) metres each cap is down."""
@@ -74,8 +77,10 @@ class ButtonPanel:
     def update(self) -> list[int]:
         """The buttons pressed since the last call (rising edges)."""
         travel = self.travel()
-        pressed = np.flatnonzero((travel > PRESSED) & ~self.down)
-        self.down = np.where(self.down, travel >= RELEASED, travel > PRESSED)
+        edge = (travel > PRESSED) & ~self.down
+        pressed = np.flatnonzero(edge & (self._up >= DEBOUNCE))
+        self.down = np.where(self.down, travel >= RELEASED, edge)
+        self._up = np.where(self.down, 0, self._up + 1)
         return pressed.tolist()
 
     def show(self, colours: Sequence[str]) -> None:
