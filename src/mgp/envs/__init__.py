@@ -11,6 +11,8 @@ from mgp.errors import UnknownNameError
 FAMILIES = {
     "metaworld": "mgp.envs.metaworld",
     "metaworld-dynamic": "mgp.envs.metaworld_dynamic",
+    "buttons": "mgp.envs.so101.buttons",
+    "sorting": "mgp.envs.so101.sorting",
 }
 
 

@@ -69,15 +69,16 @@ class Camera:
         row, row_cell = _centres(rows[0], rows[-1] + 1, size)
         column, column_cell = _centres(columns[0], columns[-1] + 1, size)
         i, j = np.nonzero(cells[row_cell][:, column_cell])
-        return self._world(row[i], column[j])
+        return self.through(row[i], column[j])
 
     def image(self, size: int) -> np.ndarray:
         """Directions (size * size, 3) through the pixel centres, row by row from the top, as a renderer has them."""
         centres = (np.arange(size) + 0.5) / size
         rows, columns = np.meshgrid(centres, centres, indexing="ij")
-        return self._world(rows.ravel(), columns.ravel())
+        return self.through(rows.ravel(), columns.ravel())
 
-    def _world(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    def through(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Directions (R, 3) through image places (R,), 0..1, as `project` gives them."""
         local = np.stack([(2 * columns - 1) * self.tangent, (1 - 2 * rows) * self.tangent, -np.ones_like(rows)], 1)
         return local @ self.matrix.T
 

@@ -17,6 +17,7 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.envs.camera import Camera
+from mgp.envs.checks import check_range, floats
 from mgp.envs.clouds import CloudCaster
 from mgp.envs.metaworld_tasks import LEVELS, check_task, level, tasks
 from mgp.envs.picture import Picture
@@ -77,10 +78,10 @@ class MetaWorldEnv(RobotEnv):
         check_task(task)
         if observation not in OBSERVATIONS:
             raise UnknownNameError("observation", observation, OBSERVATIONS)
-        _check_range("points", points, 1, 8192)
-        _check_range("size", size, 16, 1024)
-        _check_range("horizon", horizon, 1, 500)  # 500: Meta-World refuses step 501
-        _check_range("fovy", fovy, 10, 150, numbers.Real)
+        check_range("points", points, 1, 8192)
+        check_range("size", size, 16, 1024)
+        check_range("horizon", horizon, 1, 500)  # 500: Meta-World refuses step 501
+        check_range("fovy", fovy, 10, 150, numbers.Real)
         for name, flag in (("arm", arm), ("balance", balance)):
             if not isinstance(flag, bool):
                 raise ConfigError(f"{name}={flag!r} must be True or False")
@@ -114,13 +115,13 @@ class MetaWorldEnv(RobotEnv):
         self._steps = 0
 
         self.action_space = gym.spaces.Box(-1, 1, (4,), np.float32)
-        spaces: dict[str, gym.Space] = {"state": _floats(39 if observation == "state" else 9)}
+        spaces: dict[str, gym.Space] = {"state": floats(39 if observation == "state" else 9)}
         if observation == "cloud":
-            spaces["cloud"] = _floats(points, 3)
+            spaces["cloud"] = floats(points, 3)
         elif observation == "rgb":
             spaces["rgb"] = gym.spaces.Box(0, 255, (size, size, 3), np.uint8)
         elif observation == "depth":
-            spaces["depth"] = _floats(size, size)
+            spaces["depth"] = floats(size, size)
         self.observation_space = gym.spaces.Dict(spaces)
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Observation, dict]:
@@ -203,7 +204,7 @@ class MetaWorldEnv(RobotEnv):
         return self._state
 
     def picture(self, size: int = 160) -> np.ndarray:
-        _check_range("size", size, 16, 1024)
+        check_range("size", size, 16, 1024)
         if self._state is None:
             raise SimulationError(f"{self.name} has no picture before its first reset; call reset(seed=...) first")
         if self._picture is None:
@@ -218,16 +219,6 @@ class MetaWorldEnv(RobotEnv):
             self._gl.close()
             self._gl = None
         self._sim.close()
-
-
-def _floats(*shape: int) -> gym.spaces.Box:
-    return gym.spaces.Box(-np.inf, np.inf, shape, np.float32)
-
-
-def _check_range(name: str, value: float, low: int, high: int, kind: type = numbers.Integral) -> None:
-    if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
-        what = "a whole number" if kind is numbers.Integral else "a number"
-        raise ConfigError(f"{name}={value!r} must be {what} from {low} to {high}; choose one in that range")
 
 
 __all__ = ["LEVELS", "MetaWorldEnv", "level", "make", "tasks"]

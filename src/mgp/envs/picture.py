@@ -22,7 +22,7 @@ class Picture:
     def __init__(self, scene: Scene, camera: Camera):
         self.scene, self.camera = scene, camera
         model = scene.model
-        self.colours = np.concatenate([_geom_colours(model), model.site_rgba[scene.markers, :3]])  # (ngeom + S, 3)
+        self.colours = np.concatenate([geom_colours(model), model.site_rgba[scene.markers, :3]])  # (ngeom + S, 3)
 
     def __call__(self, data: mujoco.MjData, size: int) -> np.ndarray:
         """(size, size, 3) uint8."""
@@ -30,13 +30,18 @@ class Picture:
         depth, geom = cast_geoms(scene.model, data, origin, directions, GROUPS)
         depth, marker = cast_spheres(data.site_xpos[scene.markers], scene.radii, origin, directions, depth)
         colour = self.colours[np.where(marker >= 0, scene.model.ngeom + marker, geom)]
-        points = origin + directions * np.where(np.isfinite(depth), depth, 1e3)[:, None]
-        normal = _normals(points.reshape(size, size, 3)).reshape(-1, 3)
-        # a normal seen from behind is one of the wrong sign
-        normal *= np.where((normal * directions).sum(1) > 0, -1, 1)[:, None]
-        light = AMBIENT + (1 - AMBIENT) * np.clip(normal @ (LIGHT / np.linalg.norm(LIGHT)), 0, 1)
-        image = np.where(np.isfinite(depth)[:, None], colour * light[:, None], SKY)
-        return (255 * np.clip(image, 0, 1)).astype(np.uint8).reshape(size, size, 3)
+        return shade(origin, directions, depth, colour, size)
+
+
+def shade(origin: np.ndarray, directions: np.ndarray, depth: np.ndarray, colour: np.ndarray, size: int) -> np.ndarray:
+    """The picture (size, size, 3) uint8 of what the rays (size * size) hit, inf where nothing."""
+    points = origin + directions * np.where(np.isfinite(depth), depth, 1e3)[:, None]
+    normal = _normals(points.reshape(size, size, 3)).reshape(-1, 3)
+    # a normal seen from behind is one of the wrong sign
+    normal *= np.where((normal * directions).sum(1) > 0, -1, 1)[:, None]
+    light = AMBIENT + (1 - AMBIENT) * np.clip(normal @ (LIGHT / np.linalg.norm(LIGHT)), 0, 1)
+    image = np.where(np.isfinite(depth)[:, None], colour * light[:, None], SKY)
+    return (255 * np.clip(image, 0, 1)).astype(np.uint8).reshape(size, size, 3)
 
 
 def _normals(points: np.ndarray) -> np.ndarray:
@@ -54,7 +59,7 @@ def _normals(points: np.ndarray) -> np.ndarray:
     return normal / np.maximum(np.linalg.norm(normal, axis=-1, keepdims=True), 1e-12)
 
 
-def _geom_colours(model: mujoco.MjModel) -> np.ndarray:
+def geom_colours(model: mujoco.MjModel) -> np.ndarray:
     """RGB (ngeom, 3) in 0..1: the geom's own colour, or its material's times the mean of the texture."""
     colours = model.geom_rgba[:, :3].astype(float)
     for geom, material in enumerate(model.geom_matid):

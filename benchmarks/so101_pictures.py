@@ -1,0 +1,44 @@
+"""Draws docs/so101.png and docs/buttons-on-off.webp: `python -m benchmarks.so101_pictures` (half a minute, no GL)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from mgp.envs import make_env
+
+FOLDER = Path(__file__).parents[1] / "docs"
+SEED, FRAMES, SIZE = 3, 7, 220  # of the strip
+EVERY, FILM_SIZE = 4, 240  # of the animation, which runs at twice the speed
+
+
+def film(name: str, seed: int, every: int, size: int) -> list[np.ndarray]:
+    """Pictures of the expert's episode, every so many steps."""
+    env = make_env(name, "state")
+    env.reset(seed=seed)
+    act, pictures, done = env.expert(), [env.picture(size)], False
+    while not done:
+        _, terminated, truncated, _ = env.advance(act())
+        done = terminated or truncated
+        if done or env._steps % every == 0:
+            pictures.append(env.picture(size))
+    return pictures
+
+
+def main() -> None:
+    rows = []
+    for name in ("buttons/on-off", "buttons/color-change", "sorting/towel"):
+        pictures = film(name, SEED, 4, SIZE)
+        chosen = np.linspace(0, len(pictures) - 1, FRAMES).round().astype(int)
+        rows.append(np.concatenate([pictures[i] for i in chosen], axis=1))
+    strip = Image.fromarray(np.concatenate(rows)).quantize(128)
+    strip.save(FOLDER / "so101.png", optimize=True)
+    first, *rest = [Image.fromarray(picture) for picture in film("buttons/on-off", SEED, EVERY, FILM_SIZE)]
+    animation = FOLDER / "buttons-on-off.webp"
+    first.save(animation, save_all=True, append_images=rest, duration=100, loop=0, quality=60, method=4)
+
+
+if __name__ == "__main__":
+    main()

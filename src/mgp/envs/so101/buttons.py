@@ -1,0 +1,124 @@
+"""Buttons round a table, pressed in an order that no single observation tells: the two non-Markovian tasks.
+
+Press red, green, blue, yellow, whichever corner each is at. In `on-off` a ring is dark only while its button is held
+down, so that afterwards the scene looks as before. In `color-change` each press steps the ring through yellow, red,
+green, blue, off; the order is that of the colours at the start, and later frames show colours twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mgp.envs.so101 import rail, table
+from mgp.envs.so101.button import COLOURS, ButtonPanel, spots
+from mgp.envs.so101.buttons_expert import START_HEIGHT, START_REACH, demonstrate
+from mgp.envs.so101.cloud import Thing
+from mgp.envs.so101.controller import Carriage, action_of
+from mgp.envs.so101.env import So101Env, check_options
+from mgp.errors import UnknownNameError
+
+TASKS = ("color-change", "on-off")
+ORDER = ("red", "green", "blue", "yellow")  # to press
+CYCLE = ("yellow", "red", "green", "blue", "off")  # of color-change
+HORIZON = 500
+# Of the carriage round the middle of the side at y < 0. From there, and from any button, one way round is shorter by
+# 0.4 m or more: a start anywhere on the rail would now and then leave the choice to a millimetre.
+START_SPREAD = 0.05
+
+
+def tasks() -> list[str]:
+    return list(TASKS)
+
+
+def make(task: str, observation: str = "cloud", **options: Any) -> ButtonsEnv:
+    check_options(ButtonsEnv, "buttons", options)
+    return ButtonsEnv(task, observation, **options)
+
+
+class ButtonsEnv(So101Env):
+    """`state`: 15 of the arm, cos and sin of the place on the rail, carriage x, y, cos and sin of its rotation."""
+
+    def __init__(
+        self, task: str, observation: str = "cloud", *, points: int = 1024, size: int = 128, horizon: int = HORIZON
+    ):
+        if task not in TASKS:
+            raise UnknownNameError("buttons task", task, TASKS)
+        self.task = task
+        model = table.build()
+        self._initial: list[str] = ["off"] * 4  # colour of each button at the start
+        self._colours: list[str] = ["off"] * 4  # and now
+        self._done = 0  # buttons pressed in order
+        self._wrong = False
+        rings = [model.geom(f"{name}_ring").id for name in table.BUTTONS]
+        cameras = table.CLOUD_CAMERA, table.PICTURE_CAMERA
+        super().__init__(
+            f"buttons/{task}", observation, model, cameras, _things(), rings, points=points, size=size, horizon=horizon
+        )
+        self.panel = ButtonPanel(model, self.data, table.BUTTONS)
+
+    def build_base(self) -> Carriage:
+        self.carriage = Carriage(self.model, self.data)
+        return self.carriage
+
+    def start(self, random: np.random.Generator) -> None:
+        self._initial = [ORDER[i] for i in random.permutation(4)]
+        self._colours = list(self._initial)
+        self._done, self._wrong = 0, False
+        s = random.uniform(-START_SPREAD, START_SPREAD)
+        self.carriage.put(s)
+        x, y, yaw = rail.pose(s)
+        reach, height = START_REACH + random.uniform(-0.02, 0.02), START_HEIGHT + random.uniform(-0.01, 0.01)
+        self.controller.put(action_of(x + reach * np.cos(yaw), y + reach * np.sin(yaw), height, yaw, 0))
+        self.panel.reset()
+        self._show()
+
+    @property
+    def order(self) -> list[int]:
+        """The buttons in the order to press them."""
+        return [self._initial.index(colour) for colour in ORDER]
+
+    def judge(self) -> tuple[float, bool, bool, dict[str, Any]]:
+        """A wrong press, be it a right one twice, ends the episode; success ends it when the last is released."""
+        correct = 0
+        for button in self.panel.update():
+            if self.task == "color-change":
+                self._colours[button] = CYCLE[(CYCLE.index(self._colours[button]) + 1) % len(CYCLE)]
+            if self._done < 4 and button == self.order[self._done]:
+                self._done += 1
+                correct += 1
+            elif self._done < 4:
+                self._wrong = True
+        self._show()
+        success = self._done == 4 and not self._wrong
+        terminated = self._wrong or (success and not self.panel.down.any())
+        return float(correct), terminated, success, {"pressed": self._done, "wrong": self._wrong}
+
+    def _show(self) -> None:
+        held = self.panel.down if self.task == "on-off" else np.zeros(4, bool)
+        self.panel.show(["off" if down else colour for colour, down in zip(self._colours, held, strict=True)])
+
+    def robot_state(self) -> np.ndarray:
+        position, yaw = self.carriage.pose()
+        place = 2 * np.pi * rail.nearest(*position) / rail.LENGTH
+        track = [np.cos(place), np.sin(place), *position, np.cos(yaw), np.sin(yaw)]
+        return np.concatenate([self.controller.state(), track])
+
+    def scene_state(self) -> np.ndarray:
+        """(20,) the rings' present colours, one-hot of `COLOURS` for each button."""
+        shown = self.model.geom_rgba[[self.model.geom(f"{name}_ring").id for name in table.BUTTONS]]
+        palette = np.array(list(COLOURS.values()), np.float32)
+        return np.isclose(shown[:, None], palette).all(-1).astype(float).ravel()
+
+    def plan(self, random: np.random.Generator) -> np.ndarray:
+        return demonstrate([table.PLACES[i] for i in self.order], self.robot_state()[:3], self.carriage.pose(), random)
+
+
+def _things() -> list[Thing]:
+    rings, bodies = [], []
+    for name, (x, y) in zip(table.BUTTONS, table.PLACES, strict=True):
+        ring, body = (part + np.array([x, y, 0.0]) for part in spots())
+        rings.append(Thing((f"{name}_ring",), ring))
+        bodies.append(Thing((f"{name}_cap", f"{name}_housing"), body))
+    return rings + bodies

@@ -1,0 +1,175 @@
+"""What the SO-101 environments have in common: options, spaces, looking, and the rules of stepping."""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import mujoco
+import numpy as np
+
+from mgp.envs.base import Observation, RobotEnv
+from mgp.envs.camera import Camera
+from mgp.envs.checks import check_range, floats
+from mgp.envs.so101.cloud import ColourCaster, Thing
+from mgp.envs.so101.controller import ACTION_HIGH, ACTION_LOW, Base, Controller
+from mgp.envs.so101.table import CAMERA
+from mgp.errors import SimulationError, UnknownNameError
+
+OBSERVATIONS = ("state", "cloud", "rgb", "depth")
+EXPERT_STREAM = 0x736F313031  # keeps an expert's draws apart from those of the scene
+
+
+class So101Env(RobotEnv):
+    """One seeded task; see controller.py for the action. The world is built once, and an episode is a reset of it."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
+    hold_last = (0, 1, 2, 3, 4, 5)  # targets are absolute: the last command holds the place
+
+    def __init__(
+        self, name: str, observation: str, model: mujoco.MjModel, cameras: tuple[Camera, Camera],
+        things: Sequence[Thing], changing: Sequence[int], *, points: int, size: int, horizon: int,
+    ):  # fmt: skip
+        """`cameras`: the policy's and the picture's; `things` and `changing`: see cloud.py."""
+        if observation not in OBSERVATIONS:
+            raise UnknownNameError("observation", observation, OBSERVATIONS)
+        check_range("points", points, 1, 8192)
+        check_range("size", size, 16, 1024)
+        check_range("horizon", horizon, 1, 10_000)
+        self.name, self.observation, self.horizon = name, observation, horizon
+        self.options: dict[str, Any] = {"horizon": int(horizon)}
+        if observation == "cloud":
+            self.options |= {"points": int(points)}
+        elif observation != "state":
+            self.options |= {"size": int(size)}
+        self.render_mode = "rgb_array"
+        self.hold_action = np.zeros(6, np.float32)  # no direction: keeps the last target
+        self.model, self.data = model, mujoco.MjData(model)
+        self.caster = ColourCaster(model, cameras[0], points, things, changing)
+        self._picture_camera = cameras[1]
+        self._gl: Any = None
+        if observation in ("rgb", "depth"):
+            from mgp.envs.gl import GLRenderer  # GL must not be needed for anything else
+
+            self._gl = GLRenderer(model, CAMERA, size)
+        self.controller = Controller(model, self.data, self.build_base())
+        self._steps = -1  # before the first reset
+        self._expert_seed = 0
+        self._over = False
+
+        self.action_space = gym.spaces.Box(ACTION_LOW, ACTION_HIGH, dtype=np.float32)
+        width = len(self.robot_state()) + (len(self.scene_state()) if observation == "state" else 0)
+        spaces: dict[str, gym.Space] = {"state": floats(width)}
+        if observation == "cloud":
+            spaces["cloud"] = floats(points, 6)
+        elif observation == "rgb":
+            spaces["rgb"] = gym.spaces.Box(0, 255, (size, size, 3), np.uint8)
+        elif observation == "depth":
+            spaces["depth"] = floats(size, size)
+        self.observation_space = gym.spaces.Dict(spaces)
+
+    @abstractmethod
+    def build_base(self) -> Base:
+        """What the arm stands on."""
+
+    @abstractmethod
+    def start(self, random: np.random.Generator) -> None:
+        """Lay out an episode; the data are those of a fresh world."""
+
+    @abstractmethod
+    def judge(self) -> tuple[float, bool, bool, dict[str, Any]]:
+        """After a control step: (reward, terminated, success, further info)."""
+
+    @abstractmethod
+    def scene_state(self) -> np.ndarray:
+        """What beside the robot is in the low-dimensional observation."""
+
+    @abstractmethod
+    def plan(self, random: np.random.Generator) -> np.ndarray:
+        """A demonstration (T, 6) for the present episode."""
+
+    def robot_state(self) -> np.ndarray:
+        """Fingertip position first; see `Controller.state`."""
+        return self.controller.state()
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Observation, dict]:
+        """Without a seed the next one is drawn from the generator of the last seeded reset, as Gymnasium asks."""
+        gym.Env.reset(self, seed=seed)
+        random = np.random.default_rng(seed if seed is not None else int(self.np_random.integers(2**31)))
+        mujoco.mj_resetData(self.model, self.data)
+        self.start(random)
+        mujoco.mj_forward(self.model, self.data)
+        self._expert_seed = int(random.integers(2**31))
+        self._steps, self._over = 0, False
+        return self.observe(), {"success": False}
+
+    def advance(self, action: np.ndarray) -> tuple[float, bool, bool, dict[str, Any]]:
+        self._check_started("stepped")
+        if self._steps >= self.horizon or self._over:
+            why = "end" if self._over else f"horizon of {self.horizon}"
+            raise SimulationError(f"{self.name} was stepped past its {why}; call reset first")
+        self.controller.advance(self._checked(action))
+        self._steps += 1
+        reward, terminated, success, info = self.judge()
+        self._over = terminated
+        return reward, terminated, self._steps >= self.horizon, {**info, "success": success}
+
+    def _checked(self, action: np.ndarray) -> np.ndarray:
+        try:
+            action = np.asarray(action, np.float64)
+        except (TypeError, ValueError) as error:
+            raise SimulationError(f"{self.name} takes actions of 6 numbers, got {action!r}") from error
+        if action.shape != (6,) or not np.isfinite(action).all():
+            raise SimulationError(
+                f"{self.name} takes actions of 6 finite numbers, got shape {action.shape} with values "
+                f"{action.ravel()[:8].tolist()}; check the policy's output"
+            )
+        return action
+
+    def observe(self) -> Observation:
+        self._check_started("looked at")
+        if self.observation == "state":
+            return {"state": np.concatenate([self.robot_state(), self.scene_state()]).astype(np.float32)}
+        look: Callable[[mujoco.MjData], np.ndarray] = self.caster
+        if self._gl is not None:
+            look = self._gl.rgb if self.observation == "rgb" else self._gl.depth
+        return {self.observation: look(self.data), "state": self.robot_state().astype(np.float32)}
+
+    def expert(self) -> Callable[[], np.ndarray]:
+        """A demonstration planned when it is first asked, the same one for the same episode."""
+        actions: list[np.ndarray] = []
+
+        def act() -> np.ndarray:
+            self._check_started("asked for its expert's action")
+            if not actions:
+                actions.extend(self.plan(np.random.default_rng([EXPERT_STREAM, self._expert_seed])))
+            return actions[min(self._steps, len(actions) - 1)]
+
+        return act
+
+    def picture(self, size: int = 160) -> np.ndarray:
+        check_range("size", size, 16, 1024)
+        self._check_started("pictured")
+        return self.caster.picture(self.data, self._picture_camera, size)
+
+    def render(self) -> np.ndarray:
+        return self.picture()
+
+    def close(self) -> None:
+        if self._gl is not None:
+            self._gl.close()
+            self._gl = None
+
+    def _check_started(self, what: str) -> None:
+        if self._steps < 0:
+            raise SimulationError(f"{self.name} was {what} before its first reset; call reset(seed=...) first")
+
+
+def check_options(kind: type[So101Env], family: str, options: dict[str, Any]) -> None:
+    valid = inspect.signature(kind).parameters.keys() - {"task", "observation"}
+    for name in options:
+        if name not in valid:
+            raise UnknownNameError(f"option of {family} environments", name, valid)
