@@ -180,6 +180,7 @@ class TrainingConfig:
     steps: int = 2000  # of stage 2
     batch: int = 128  # windows (Short) or sequences (Long) a step
     segment: int = 8  # Short: consecutive windows drawn together, so that they share encoded frames
+    early: float = 1.0  # Short: times are drawn as T * u ** early; above 1 the start of an episode comes more often
     learning_rate: float = 1e-3
     warmup: int = 100
     weight_decay: float = 1e-6
@@ -205,6 +206,7 @@ class TrainingConfig:
         _not_negative(self, "warmup", "weight_decay", "train_points", "cloud_noise", "shift_noise", "state_noise")
         _not_negative(self, "eval_every")
         _not_negative(self, "rotation")
+        _positive(self, "early")
         _fraction(self, "ema_decay", "stretch", "warp")
 
 
@@ -298,7 +300,7 @@ _SHORT = Config(
     encoder=EncoderConfig(hidden=(64, 64, 128), zoom=(4.0, 16.0)),
     transformer=TransformerConfig(dim=128),
     masking=MaskingConfig(soft_labels=0.1),
-    training=TrainingConfig(learning_rate=2e-3, auxiliary=5.0, rotation=15.0, stretch=0.2, eval_every=400),
+    training=TrainingConfig(early=2.0, learning_rate=2e-3, auxiliary=5.0, rotation=15.0, stretch=0.2, eval_every=400),
 )
 _LONG = dataclasses.replace(
     _SHORT,

@@ -85,8 +85,11 @@ class ShortBatches(_Frames):
         length = min(self.config.training.segment, batch)
         demos = self.demonstrations
         segments = -(-batch // length)
-        first = torch.randint(int(demos.ends[-1]), (segments,), generator=generator)
-        last = demos.ends[demos.episode_of(first)] - 1
+        episode = torch.randint(len(demos.ends), (segments,), generator=generator)
+        # the approach decides and is short; what follows success is long and does not matter
+        share = torch.rand(segments, generator=generator, dtype=torch.float64) ** self.config.training.early
+        first = demos.starts[episode] + (share * demos.lengths[episode]).long()
+        last = demos.ends[episode] - 1
         time = torch.minimum(first[:, None] + torch.arange(length), last[:, None]).flatten()[:batch]
         times = demos.history(time, self.config.encoder.history, self.config.encoder.stride)
         warps = draw_warps(segments, self.config.training, generator)
