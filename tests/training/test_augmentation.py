@@ -60,7 +60,7 @@ def test_warping_is_a_map_of_what_lies_round_the_hand():
 
 @pytest.mark.parametrize("kind", ["short", "long"])
 def test_cloud_state_and_actions_of_a_sample_are_warped_alike(kind):
-    changes = {"training.rotation": 30.0, "training.stretch": 0.2, "training.cloud_noise": 0.0}
+    changes = {"training.warp": 1.0, "training.rotation": 30.0, "training.stretch": 0.2, "training.cloud_noise": 0.0}
     clean = {"training.train_points": 0, "masking.cut": 0.0, "tokenizer.window": 16}
     config = small.tiny(kind, "cloud", **changes, **clean)
     data = small.demonstrations("cloud")
@@ -69,7 +69,7 @@ def test_cloud_state_and_actions_of_a_sample_are_warped_alike(kind):
     batch = (ShortBatches if kind == "short" else LongBatches)(data, config, network).draw(40, keyed_generator(0))
     time = batch.state[:, -1, 0].round().long()
     episode = data.episode_of(time)
-    length = 16 if kind == "short" else 4
+    length = config.near
     raw = data.action_windows(time - config.past, length, episode)
     warp = torch.linalg.lstsq(raw[..., :2], batch.actions[..., :2]).solution.transpose(1, 2)  # (B, 2, 2)
     torch.testing.assert_close(warp_actions(raw, warp), batch.actions, atol=1e-4, rtol=1e-4)
@@ -87,3 +87,10 @@ def test_cloud_state_and_actions_of_a_sample_are_warped_alike(kind):
         torch.testing.assert_close(batch.cloud[frame], expected, atol=2e-3, rtol=1e-3)
     if kind == "short":
         assert torch.equal(batch.tokens.target, tokenize(network, batch.actions))
+
+
+def test_only_a_share_of_the_samples_is_warped():
+    warps = draw_warps(2000, TrainingConfig(warp=0.5, rotation=20.0, stretch=0.2), keyed_generator(3))
+    untouched = (warps == torch.eye(2)).all(2).all(1).float().mean()
+    assert 0.45 < untouched < 0.55
+    assert draw_warps(5, TrainingConfig(warp=0.0, rotation=20.0), keyed_generator(0)) is None

@@ -46,7 +46,7 @@ def test_a_long_batch_counts_executed_tokens_from_the_episodes_start():
     whole = tokenize(network, data.action_windows(data.starts[episode] + phase, 24, episode))
     code = (batch.tokens.target < network.transformer.vocabulary.codes) & (batch.tokens.weight > 0)
     assert torch.equal(batch.tokens.target[code], whole[code])
-    assert torch.equal(batch.actions, data.action_windows(time, 4, episode)), "those to be executed next"
+    assert torch.equal(batch.actions, data.action_windows(time, config.near, episode)), "those that come next"
     # episodes of 24 steps fill the horizon and have no [END]; the others end where their last action does
     steps = data.lengths[episode]
     ends = batch.tokens.target == network.transformer.vocabulary.end
@@ -127,3 +127,13 @@ def test_soft_labels_give_near_duplicates_a_share_and_far_codes_none():
     torch.testing.assert_close(
         token_loss(logits, target, torch.ones(2, 3), sharp), F.cross_entropy(logits.flatten(0, 1), target.flatten())
     )
+
+
+def test_short_draws_the_start_of_an_episode_more_often():
+    config = small.tiny("short", **{"training.segment": 1, "training.early": 2.0})
+    data = clocked()
+    batch = ShortBatches(data, config, small.network(config)).draw(2000, keyed_generator(0))
+    time = batch.state[:, -1, 0].long()
+    episode = data.episode_of(time)
+    share = (time - data.starts[episode]) / data.lengths[episode]
+    assert 0.45 < (share < 0.25).float().mean() < 0.58, "half of them in the first quarter, by u ** 2"
