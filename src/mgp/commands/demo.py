@@ -6,7 +6,6 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import tyro
 
@@ -42,9 +41,11 @@ def main(arguments: list[str]) -> None:
     train_side_by_side(configs, folders, args.device)
     for folder in folders:
         run = Run.open(folder)
-        variants = ("long", "full") if run.config.policy == "long" else (run.config.sampling.variant,)
-        for variant in variants:
-            print(describe(evaluate_run(run, replace(run.config.sampling, variant=variant), args.episodes)))
+        samplings = [run.config.sampling]
+        if run.config.policy == "long":
+            samplings.append(replace(run.config.sampling, variant="full"))
+        for sampling in samplings:
+            print(describe(evaluate_run(run, sampling, args.episodes)))
     page = args.output / "report.html"
     write_report(folders, page)
     print(f"report: {page.resolve()}   ({(time.monotonic() - begin) / 60:.1f} minutes in all)")
