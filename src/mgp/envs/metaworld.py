@@ -17,7 +17,7 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.envs.camera import Camera
-from mgp.envs.checks import check_range, floats
+from mgp.envs.checks import check_range, checked_action, floats
 from mgp.envs.clouds import CloudCaster
 from mgp.envs.metaworld_tasks import LEVELS, check_task, level, tasks
 from mgp.envs.picture import Picture
@@ -140,15 +140,7 @@ class MetaWorldEnv(RobotEnv):
             raise SimulationError(f"{self.name} was stepped before its first reset; call reset(seed=...) first")
         if self._steps >= self.horizon:
             raise SimulationError(f"{self.name} was stepped past its horizon of {self.horizon}; call reset first")
-        try:
-            action = np.asarray(action, np.float64)
-        except (TypeError, ValueError) as error:
-            raise SimulationError(f"{self.name} takes actions of 4 numbers, got {action!r}") from error
-        if action.shape != (4,) or not np.isfinite(action).all():
-            raise SimulationError(
-                f"{self.name} takes actions of 4 finite numbers, got shape {action.shape} with values "
-                f"{action.ravel()[:8].tolist()}; check the policy's output"
-            )
+        action = checked_action(self.name, action, 4)
         self._before_step(self._steps + 1)
         self._state, reward, _, _, info = self._sim.step(np.clip(action, -1, 1))
         self._place_markers()

@@ -13,7 +13,7 @@ import numpy as np
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.envs.camera import Camera
-from mgp.envs.checks import check_range, floats
+from mgp.envs.checks import check_range, checked_action, floats
 from mgp.envs.so101.cloud import ColourCaster, Thing
 from mgp.envs.so101.controller import ACTION_HIGH, ACTION_LOW, Base, Controller
 from mgp.envs.so101.table import CAMERA
@@ -111,23 +111,11 @@ class So101Env(RobotEnv):
         if self._steps >= self.horizon or self._over:
             why = "end" if self._over else f"horizon of {self.horizon}"
             raise SimulationError(f"{self.name} was stepped past its {why}; call reset first")
-        self.controller.advance(self._checked(action))
+        self.controller.advance(checked_action(self.name, action, 6))
         self._steps += 1
         reward, terminated, success, info = self.judge()
         self._over = terminated
         return reward, terminated, self._steps >= self.horizon, {**info, "success": success}
-
-    def _checked(self, action: np.ndarray) -> np.ndarray:
-        try:
-            action = np.asarray(action, np.float64)
-        except (TypeError, ValueError) as error:
-            raise SimulationError(f"{self.name} takes actions of 6 numbers, got {action!r}") from error
-        if action.shape != (6,) or not np.isfinite(action).all():
-            raise SimulationError(
-                f"{self.name} takes actions of 6 finite numbers, got shape {action.shape} with values "
-                f"{action.ravel()[:8].tolist()}; check the policy's output"
-            )
-        return action
 
     def observe(self) -> Observation:
         self._check_started("looked at")
