@@ -12,8 +12,9 @@ from pathlib import Path
 
 from mgp.commands.eval import describe, evaluate_run, top5
 from mgp.commands.train import train
-from mgp.config import SamplingConfig, get_preset
+from mgp.config import SamplingConfig
 from mgp.evaluation import table
+from mgp.presets import get_preset
 from mgp.runs import Run, for_task
 
 TASKS = ("assembly", "disassemble", "stick-push", "push", "drawer-open")

@@ -11,9 +11,9 @@ from mgp import __version__
 from mgp.cli import COMMANDS, main
 from mgp.commands import eval as eval_command
 from mgp.commands.train import check_fits, parse, train
-from mgp.config import get_preset
 from mgp.data.demonstrations import Demonstrations
 from mgp.errors import ConfigError
+from mgp.presets import get_preset
 from mgp.training.loop import Trainer
 
 EXPECTED = {  # words that the help of each command must show

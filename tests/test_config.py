@@ -8,7 +8,6 @@ import pytest
 
 import small
 from mgp.config import (
-    PRESETS,
     Config,
     EncoderConfig,
     EnvConfig,
@@ -17,9 +16,9 @@ from mgp.config import (
     TokenizerConfig,
     TrainingConfig,
     TransformerConfig,
-    get_preset,
 )
 from mgp.errors import ConfigError, UnknownNameError
+from mgp.presets import PRESETS, get_preset
 
 NAN = float("nan")
 

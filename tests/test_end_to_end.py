@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from mgp.cli import main
-from mgp.config import get_preset
 from mgp.envs import make_env
 from mgp.evaluation.rollout import rollout
 from mgp.policies.random import RandomPolicy
+from mgp.presets import get_preset
 from mgp.runs import Run, load_policy
 
 TASK, HORIZON, EPISODES, SEED = "door-close", 100, 12, 10_000

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import small
-from mgp.config import EnvConfig, get_preset
+from mgp.config import EnvConfig
 from mgp.errors import ConfigError
+from mgp.presets import get_preset
 from mgp.runs import (
     append_eval,
     demonstrations_path,

@@ -1,8 +1,4 @@
-"""Configuration: frozen dataclasses, one comment a field, and named presets.
-
-The `paper-*` presets hold the paper's tables of hyper-parameters. The others are what measured best on two CPU cores;
-docs/method.md lists each deviation with what it bought.
-"""
+"""Configuration: frozen dataclasses, one comment a field. The named ones are in presets.py."""
 
 from __future__ import annotations
 
@@ -98,6 +94,7 @@ class TokenizerConfig:
 class EncoderConfig:
     history: int = 2  # newest frames the policy looks at; 4 in the paper
     stride: int = 1  # control steps between two of those frames
+    colour: bool = False  # see the colours of a cloud's points, where there are any
     frame: Literal["world", "hand"] = "hand"  # hand: clouds relative to state[:3], so that position does not tell
     hidden: tuple[int, ...] = (64, 128, 256)  # per-point widths; DP3: 64 128 256
     zoom: tuple[float, ...] = ()  # extra point inputs tanh(zoom * normalised xyz): resolution near the origin
@@ -141,6 +138,7 @@ class MaskingConfig:
     soft_labels: float = (
         0.0  # temperature of distance-aware targets, in mean squared nearest-code distances; 0 = one-hot
     )
+    end: bool = True  # Long: an episode shorter than the horizon closes with [END]; else its last action goes on
     cut: float = 0.3  # share of Long sequences cut to a random length and closed by [END]
     start: float = 0.1  # share of Long samples with nothing executed yet (t = 0)
     prefix_dropout: float = 0.5  # share of Long samples whose executed prefix is masked as a whole
@@ -292,77 +290,3 @@ def _build(cls: type, values: dict[str, Any]) -> Any:
             value = tuple(value)
         kwargs[name] = value
     return cls(**kwargs)
-
-
-_SHORT = Config(
-    preset="metaworld-short",
-    tokenizer=TokenizerConfig(width=32, steps=600),
-    encoder=EncoderConfig(hidden=(64, 64, 128), zoom=(4.0, 16.0)),
-    transformer=TransformerConfig(dim=128),
-    masking=MaskingConfig(soft_labels=0.1),
-    training=TrainingConfig(early=2.0, learning_rate=2e-3, auxiliary=5.0, rotation=15.0, stretch=0.2, eval_every=400),
-)
-_LONG = dataclasses.replace(
-    _SHORT,
-    preset="metaworld-long",
-    policy="long",
-    tokenizer=dataclasses.replace(_SHORT.tokenizer, window=128, batch=16),
-    masking=MaskingConfig(soft_labels=0.1, foreign_prefix=0.5, foreign_plan=0.3, near_weight=5.0, prefix_weight=0.0),
-    sampling=SamplingConfig(execution_horizon=12),
-    training=dataclasses.replace(_SHORT.training, batch=32),
-)
-_PAPER_TRAINING = TrainingConfig(
-    steps=150_000,
-    batch=128,
-    segment=1,
-    learning_rate=1e-4,
-    warmup=500,
-    ema_decay=0.9999,
-    precision="fp32",
-    train_points=0,
-    cloud_noise=0.0,
-    eval_every=1000,
-)
-_PAPER_SHORT = Config(
-    preset="paper-metaworld-short",
-    env=EnvConfig(points=1024),
-    tokenizer=TokenizerConfig(width=16, steps=30_000, learning_rate=2e-4),
-    encoder=EncoderConfig(history=4, frame="world"),
-    transformer=TransformerConfig(time="absolute"),
-    masking=MaskingConfig(prefix_dropout=0.0, prefix_weight=1.0),
-    sampling=SamplingConfig(temperature=1.0),
-    training=_PAPER_TRAINING,
-)
-_PAPER_LONG = dataclasses.replace(
-    _PAPER_SHORT,
-    preset="paper-metaworld-long",
-    policy="long",
-    tokenizer=dataclasses.replace(_PAPER_SHORT.tokenizer, window=128),
-    sampling=SamplingConfig(temperature=1.0, execution_horizon=12),
-    training=dataclasses.replace(_PAPER_TRAINING, batch=64),
-)
-
-PRESETS: dict[str, Config] = {
-    config.preset: config
-    for config in (
-        _SHORT,
-        _LONG,
-        _PAPER_SHORT,
-        _PAPER_LONG,
-        # LIBERO's tables; its environment and image encoder come with the [libero] extra
-        dataclasses.replace(
-            _PAPER_SHORT,
-            preset="paper-libero-short",
-            tokenizer=dataclasses.replace(_PAPER_SHORT.tokenizer, window=32, codes=8192),
-            encoder=EncoderConfig(history=1, frame="world"),
-            transformer=TransformerConfig(dim=512, heads=8, cross_layers=6, block_size=68, time="absolute"),
-            sampling=SamplingConfig(temperature=1.0, execution_horizon=8),
-        ),
-    )
-}
-
-
-def get_preset(name: str) -> Config:
-    if name not in PRESETS:
-        raise UnknownNameError("preset", name, PRESETS)
-    return PRESETS[name]

@@ -9,6 +9,7 @@ import pytest
 import zarr
 
 from mgp import files
+from mgp.data.demonstrations import Demonstrations
 from mgp.data.store import EpisodeStore
 from mgp.errors import DataError
 
@@ -204,7 +205,9 @@ def test_archives_of_dp3(tmp_path):
     group.create_array("meta/episode_ends", data=np.array([3, 7]))
     store = EpisodeStore.open(tmp_path / "dp3.zarr")
     assert store.keys == ["action", "cloud", "rgb", "state"]
-    assert np.array_equal(store.load("cloud"), data["point_cloud"][..., :3])
+    assert np.array_equal(store.load("cloud"), data["point_cloud"])
+    assert np.array_equal(Demonstrations.from_store(store).arrays["cloud"], data["point_cloud"][..., :3])
+    assert np.array_equal(Demonstrations.from_store(store, colour=True).arrays["cloud"], data["point_cloud"])
     assert store.lengths.tolist() == [3, 4]
     assert len(store.seeds) == 0
     assert store.meta == {}

@@ -130,7 +130,7 @@ def test_a_cloud_has_no_order_and_repeats_do_not_count():
 
 def test_the_condition_joins_state_and_cloud():
     config = EncoderConfig(hidden=(8,), cloud_dim=6, state_dim=4)
-    assert ConditionEncoder(config, 9, cloud=False)(torch.randn(2, 3, 9)).shape == (2, 3, 4)
-    both = ConditionEncoder(config, 9, cloud=True)
+    assert ConditionEncoder(config, 9, 0)(torch.randn(2, 3, 9)).shape == (2, 3, 4)
+    both = ConditionEncoder(config, 9, 3)
     assert both.dim == 10
     assert both(torch.randn(2, 3, 9), torch.randn(2, 3, 7, 3)).shape == (2, 3, 10)

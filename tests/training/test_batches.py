@@ -56,6 +56,22 @@ def test_a_long_batch_counts_executed_tokens_from_the_episodes_start():
     assert torch.equal(ends[shorter].int().argmax(1), expected[shorter])
 
 
+def test_without_end_the_last_action_goes_on_to_the_horizon():
+    config = small.tiny("long", **CLEAN, **{"masking.end": False})
+    data, network = clocked(), small.network(config)
+    batch = LongBatches(data, config, network).draw(100, keyed_generator(0))
+    vocabulary = network.transformer.vocabulary
+    assert (batch.tokens.target < vocabulary.codes).all(), "neither [END] nor [PAD]"
+    assert not (batch.tokens.tokens == vocabulary.pad).any(), "nothing tells the length beforehand"
+    assert (batch.tokens.weight[:, -1] > 0).all()
+    last = data.arrays["action"][data.ends - 1]
+    episode = data.episode_of(batch.state[:, -1, 0].long())
+    held = tokenize(network, last[episode][:, None].expand(-1, 24, -1))[:, -1]
+    short = data.lengths[episode] == 17  # the tokenizer sees a few actions round a token
+    assert short.any()
+    assert torch.equal(batch.tokens.target[short, -1], held[short])
+
+
 def test_some_long_samples_start_from_nothing():
     config = small.tiny("long", **{"masking.start": 0.5})
     batch = LongBatches(clocked(), config, small.network(config)).draw(400, keyed_generator(1))

@@ -10,10 +10,11 @@ from pathlib import Path
 import tyro
 
 from mgp.commands.eval import describe, evaluate_run
-from mgp.config import Config, get_preset
+from mgp.config import Config
 from mgp.data.collect import collect
 from mgp.errors import MGPError
 from mgp.evaluation.parallel import cores
+from mgp.presets import get_preset
 from mgp.report import write_report
 from mgp.runs import Run, demonstrations_path, for_task, run_path
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import tyro
 
-from mgp.config import PRESETS
 from mgp.envs import env_names
+from mgp.presets import PRESETS
 
 
 @dataclass(frozen=True)

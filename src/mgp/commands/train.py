@@ -11,13 +11,14 @@ import torch
 import torch.distributed as dist
 import tyro
 
-from mgp.config import Config, get_preset
+from mgp.config import Config
 from mgp.data.collect import collect
 from mgp.data.demonstrations import Demonstrations
 from mgp.data.store import EpisodeStore
 from mgp.envs import make_env
 from mgp.errors import ConfigError
 from mgp.evaluation.evaluate import evaluate
+from mgp.presets import get_preset
 from mgp.runs import (
     append_eval,
     demonstrations_path,
@@ -81,7 +82,7 @@ def train(
         collect(env.name, data, env.demonstrations, env.seed, env.observation, env.options)
     if dist.is_initialized():
         dist.barrier()
-    demonstrations = Demonstrations.from_store(EpisodeStore.open(data)).first(env.demonstrations)
+    demonstrations = Demonstrations.from_store(EpisodeStore.open(data), config.encoder.colour).first(env.demonstrations)
     check_fits(demonstrations, config, data)
     trainer = Trainer(config, demonstrations, run, simulated.hold_command(), where, minutes)
     trainer.evaluate = partial(_evaluate, config, run, demonstrations.seeds)

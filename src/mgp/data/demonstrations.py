@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mgp.data.store import EpisodeStore
+from mgp.errors import DataError
 
 
 def keyed_generator(*key: int) -> torch.Generator:
@@ -21,15 +22,22 @@ def keyed_generator(*key: int) -> torch.Generator:
 class Demonstrations:
     """All episodes end to end: flat arrays over time, and where each episode begins and ends."""
 
-    arrays: dict[str, Tensor]  # "action" (T, A), "state" (T, S), maybe "cloud" (T, P, 3)
+    arrays: dict[str, Tensor]  # "action" (T, A), "state" (T, S), maybe "cloud" (T, P, 3 or 6)
     ends: Tensor  # (E,) one past the last step of each episode
     seeds: tuple[int, ...] = ()
     meta: dict = field(default_factory=dict)
 
     @classmethod
-    def from_store(cls, store: EpisodeStore) -> Demonstrations:
+    def from_store(cls, store: EpisodeStore, colour: bool = False) -> Demonstrations:
+        """With `colour`, clouds keep what stands behind xyz."""
         keys: list[str] = [key for key in ("action", "state", "cloud") if key in store.keys]
         arrays = {key: torch.from_numpy(np.ascontiguousarray(store.load(key))).float() for key in keys}
+        if "cloud" in arrays and not colour:
+            arrays["cloud"] = arrays["cloud"][..., :3].contiguous()
+        elif "cloud" in arrays and arrays["cloud"].shape[-1] == 3:
+            raise DataError(
+                f"{store.path} has clouds of xyz only: collect with colours, or set encoder.colour to False"
+            )
         return cls(
             arrays,
             torch.as_tensor(store.episode_ends).long(),

@@ -63,10 +63,7 @@ class EpisodeStore:
         """One array of all episodes in memory, (T, ...), checked against its checksum."""
         if key not in self._names:
             raise DataError(f"{self.path} has no {key!r}; it has {', '.join(self.keys)}: collect with that observation")
-        array = self._read(f"data/{self._names[key]}")
-        if key == "cloud":
-            array = np.ascontiguousarray(array[..., :3])  # DP3 may have colours behind xyz
-        return array
+        return self._read(f"data/{self._names[key]}")
 
     def _read(self, name: str) -> np.ndarray:
         try:
@@ -187,7 +184,7 @@ def _check_array(where: str, key: str, array: np.ndarray) -> None:
     if key in ("action", "state") and array.ndim != 2:
         raise DataError(f"{where} must be (steps, dimensions), got {array.shape}; reshape it")
     if key == "cloud" and (array.ndim != 3 or array.shape[2] < 3):
-        raise DataError(f"{where} must be (steps, points, 3), got {array.shape}; reshape it")
+        raise DataError(f"{where} must be (steps, points, 3 or more), got {array.shape}; reshape it")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         step = int(np.argwhere(~np.isfinite(array))[0, 0])
         raise DataError(f"{where} is not finite at step {step}; drop that episode or collect again")

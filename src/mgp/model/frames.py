@@ -12,8 +12,13 @@ from torch import Tensor
 
 
 def cloud_to_hand(cloud: Tensor, state: Tensor) -> Tensor:
-    """Clouds (..., P, 3) relative to the hand of their own frame, state (..., S)."""
-    return cloud - state[..., None, :3]
+    """Clouds (..., P, 3+) relative to the hand of their own frame, state (..., S); colours stay."""
+    return move(cloud, -state[..., None, :3])
+
+
+def move(cloud: Tensor, by: Tensor) -> Tensor:
+    """Clouds (..., P, 3+) with xyz displaced."""
+    return torch.cat([cloud[..., :3] + by, cloud[..., 3:]], dim=-1)
 
 
 def state_to_hand(state: Tensor) -> Tensor:

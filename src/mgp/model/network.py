@@ -21,7 +21,7 @@ class MGPNetwork(nn.Module):
         self.config = config
         self.normalizer = Normalizer(widths)
         self.tokenizer = ActionTokenizer(config.tokenizer, widths["action"])
-        self.encoder = ConditionEncoder(config.encoder, widths["state"], "cloud" in widths)
+        self.encoder = ConditionEncoder(config.encoder, widths["state"], widths.get("cloud", 0))
         codebook = self.tokenizer.codebook.codes
         self.transformer = MaskedTransformer(config.transformer, codebook, self.encoder.dim, config.encoder.history)
         self.near = config.near
@@ -40,7 +40,7 @@ class MGPNetwork(nn.Module):
         return {name: p for name, p in self.named_parameters() if not name.startswith("tokenizer.")}
 
     def relative(self, state: Tensor, cloud: Tensor | None, cloud_state: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Raw state (B, H, S) and clouds (..., P, 3) with the state of their own frames, in the chosen frame."""
+        """Raw state (B, H, S) and clouds (..., P, 3+) with the state of their own frames, in the chosen frame."""
         if self.config.encoder.frame == "world":
             return state, cloud
         return state_to_hand(state), None if cloud is None else cloud_to_hand(cloud, cloud_state)

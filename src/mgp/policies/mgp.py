@@ -58,6 +58,8 @@ class MGP(Policy):
                 f"observed has shape {seen.shape} for {batch} episodes: reset with one seed for each"
             )
         arrays = {key: np.asarray(observation[key]) for key in self.observation_shapes if key in observation}
+        if "cloud" in arrays and not self.config.encoder.colour:
+            arrays["cloud"] = arrays["cloud"][..., :3]
         for key, value in arrays.items():
             if value.shape[:2] != (batch, self.history):
                 raise ObservationError(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from mgp.config import TrainingConfig
+from mgp.model.frames import move
 
 
 def draw_warps(count: int, config: TrainingConfig, generator: torch.Generator) -> Tensor | None:
@@ -37,9 +38,9 @@ def _turn(points: Tensor, warp: Tensor) -> Tensor:
 
 
 def warp_cloud(cloud: Tensor, state: Tensor, warp: Tensor) -> Tensor:
-    """Clouds (F, P, 3) about the hand of their frames, state (F, S)."""
+    """Clouds (F, P, 3+) about the hand of their frames, state (F, S)."""
     hand = state[:, None, :3]
-    return hand + _turn(cloud - hand, warp)
+    return move(_turn(move(cloud, -hand), warp), hand)
 
 
 def warp_state(state: Tensor, warp: Tensor) -> Tensor:

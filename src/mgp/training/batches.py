@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mgp.config import Config
 from mgp.data.demonstrations import Demonstrations
+from mgp.model.frames import move
 from mgp.model.network import MGPNetwork
 from mgp.training.augmentation import draw_warps, warp_actions, warp_cloud, warp_state
 from mgp.training.corruption import Corrupted, corrupt_long, corrupt_short
@@ -19,7 +20,7 @@ from mgp.training.corruption import Corrupted, corrupt_long, corrupt_short
 
 class Batch(NamedTuple):
     state: Tensor  # (B, H, S)
-    cloud: Tensor | None  # (F, P, 3)
+    cloud: Tensor | None  # (F, P, 3+)
     cloud_state: Tensor  # (F, S) the state of each distinct frame
     frame: Tensor | None  # (B, H) which distinct frame each window sees
     executed: Tensor  # (B,) tokens before the observation
@@ -43,7 +44,7 @@ class _Frames:
     def gather(
         self, times: Tensor, group: Tensor, warps: Tensor | None, generator: torch.Generator
     ) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
-        """Flat times (B, H) to state (B, H, S), distinct clouds (F, P, 3), their states (F, S) and the index (B, H).
+        """Flat times (B, H) to state (B, H, S), distinct clouds (F, P, 3+), their states (F, S) and the index (B, H).
 
         Windows of one group (B,) are warped alike, by warps (G, 2, 2), and share their frames.
         """
@@ -62,9 +63,9 @@ class _Frames:
         if warps is not None:
             cloud = warp_cloud(cloud, cloud_state, warps[distinct // total])
         if training.cloud_noise:
-            cloud = cloud + training.cloud_noise * torch.randn(cloud.shape, generator=generator)
+            cloud = move(cloud, training.cloud_noise * torch.randn((*cloud.shape[:2], 3), generator=generator))
         if training.shift_noise:
-            cloud = cloud + training.shift_noise * torch.randn((len(cloud), 1, 3), generator=generator)
+            cloud = move(cloud, training.shift_noise * torch.randn((len(cloud), 1, 3), generator=generator))
         return state, cloud, cloud_state, index
 
 
@@ -125,7 +126,8 @@ class LongBatches(_Frames):
         steps = demos.lengths[episode]
         # an episode shorter than the horizon ends with [END]; one that fills it was merely cut off there
         length = (-(-(steps - phase) // self.per)).clamp_max(self.size)
-        length = torch.where(steps >= self.config.env.horizon, torch.full_like(length, self.size), length)
+        whole = torch.full_like(steps, not masking.end, dtype=torch.bool) | (steps >= self.config.env.horizon)
+        length = torch.where(whole, self.size, length)
         reach = ((steps - 1 - phase) // self.per).clamp_max(self.size - 1)
         executed = (torch.rand(batch, generator=generator) * (reach + 1)).long()
         executed[torch.rand(batch, generator=generator) < masking.start] = 0

@@ -35,7 +35,9 @@ def build_network(config: Config, demonstrations: Demonstrations) -> MGPNetwork:
     arrays = demonstrations.arrays
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
-        widths = {"action": arrays["action"].shape[-1], "state": 1} | ({"cloud": 3} if "cloud" in arrays else {})
+        widths = {"action": arrays["action"].shape[-1], "state": 1} | (
+            {"cloud": arrays["cloud"].shape[-1]} if "cloud" in arrays else {}
+        )
         probe = MGPNetwork(config, widths)  # only to put arrays into the chosen frame
         times = demonstrations.history(
             torch.arange(len(arrays["state"])), config.encoder.history, config.encoder.stride
@@ -47,7 +49,9 @@ def build_network(config: Config, demonstrations: Demonstrations) -> MGPNetwork:
         if cloud is not None:
             fitted["cloud"] = cloud.numpy()
             if config.encoder.frame == "hand":  # zero stays the hand, where `encoder.zoom` resolves finely
-                fitted["cloud"] = np.abs(fitted["cloud"]).max((0, 1)) * np.array([[1.0], [-1.0]], dtype=np.float32)
+                limits = np.stack([cloud.amin((0, 1)).numpy(), cloud.amax((0, 1)).numpy()])
+                limits[:, :3] = np.abs(limits[:, :3]).max(0) * np.array([[-1.0], [1.0]])
+                fitted["cloud"] = limits
         torch.manual_seed(config.seed)
         network = MGPNetwork(config, {key: array.shape[-1] for key, array in fitted.items()})
     network.normalizer = Normalizer.fit(fitted)

@@ -1,0 +1,124 @@
+"""Named configurations.
+
+The `paper-*` presets hold the paper's tables of hyper-parameters. The others are what measured best on two CPU cores;
+docs/method.md lists each deviation with what it bought.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from mgp.config import (
+    Config,
+    EncoderConfig,
+    EnvConfig,
+    MaskingConfig,
+    SamplingConfig,
+    TokenizerConfig,
+    TrainingConfig,
+    TransformerConfig,
+)
+from mgp.errors import UnknownNameError
+
+_SHORT = Config(
+    preset="metaworld-short",
+    tokenizer=TokenizerConfig(width=32, steps=600),
+    encoder=EncoderConfig(hidden=(64, 64, 128), zoom=(4.0, 16.0)),
+    transformer=TransformerConfig(dim=128),
+    masking=MaskingConfig(soft_labels=0.1),
+    training=TrainingConfig(
+        steps=3000, early=2.0, learning_rate=2e-3, auxiliary=5.0, rotation=15.0, stretch=0.2, eval_every=500
+    ),
+)
+_LONG = dataclasses.replace(
+    _SHORT,
+    preset="metaworld-long",
+    policy="long",
+    tokenizer=dataclasses.replace(_SHORT.tokenizer, window=128, batch=16),
+    masking=MaskingConfig(soft_labels=0.1, foreign_prefix=0.5, foreign_plan=0.3, near_weight=5.0, prefix_weight=0.0),
+    sampling=SamplingConfig(execution_horizon=12),
+    training=dataclasses.replace(_SHORT.training, batch=32),
+)
+# Targets are absolute places on the table, so the world's frame is right and nothing is turned. What was done and seen
+# before is the point: the executed prefix is always trusted, and pending tokens are scored with the plan in view, since
+# a plan may hold what no later frame shows.
+_BUTTONS_SHORT = Config(
+    preset="buttons-short",
+    env=EnvConfig(name="buttons/on-off", points=1024, demonstrations=150, horizon=500),
+    tokenizer=TokenizerConfig(width=32, steps=2000),
+    encoder=EncoderConfig(hidden=(64, 64, 128), colour=True, frame="world"),
+    transformer=TransformerConfig(dim=128, block_size=128),
+    masking=MaskingConfig(soft_labels=0.1),
+    training=TrainingConfig(steps=3000, learning_rate=2e-3, auxiliary=5.0),
+)
+_BUTTONS_LONG = dataclasses.replace(
+    _BUTTONS_SHORT,
+    preset="buttons-long",
+    policy="long",
+    tokenizer=dataclasses.replace(_BUTTONS_SHORT.tokenizer, window=128, batch=16),
+    masking=MaskingConfig(
+        soft_labels=0.1, end=False, cut=0.0, start=0.2, prefix_dropout=0.0, near_weight=5.0, prefix_weight=0.0
+    ),
+    sampling=SamplingConfig(execution_horizon=12, see_pending=True),
+    training=dataclasses.replace(_BUTTONS_SHORT.training, batch=32),
+)
+_TOWEL = EnvConfig(name="sorting/towel", points=1024, demonstrations=60, horizon=150)
+_PAPER_TRAINING = TrainingConfig(
+    steps=150_000,
+    batch=128,
+    segment=1,
+    learning_rate=1e-4,
+    warmup=500,
+    ema_decay=0.9999,
+    precision="fp32",
+    train_points=0,
+    cloud_noise=0.0,
+    eval_every=1000,
+)
+_PAPER_SHORT = Config(
+    preset="paper-metaworld-short",
+    env=EnvConfig(points=1024),
+    tokenizer=TokenizerConfig(width=16, steps=30_000, learning_rate=2e-4),
+    encoder=EncoderConfig(history=4, frame="world"),
+    transformer=TransformerConfig(time="absolute"),
+    masking=MaskingConfig(prefix_dropout=0.0, prefix_weight=1.0),
+    sampling=SamplingConfig(temperature=1.0),
+    training=_PAPER_TRAINING,
+)
+_PAPER_LONG = dataclasses.replace(
+    _PAPER_SHORT,
+    preset="paper-metaworld-long",
+    policy="long",
+    tokenizer=dataclasses.replace(_PAPER_SHORT.tokenizer, window=128),
+    sampling=SamplingConfig(temperature=1.0, execution_horizon=12),
+    training=dataclasses.replace(_PAPER_TRAINING, batch=64),
+)
+
+PRESETS: dict[str, Config] = {
+    config.preset: config
+    for config in (
+        _SHORT,
+        _LONG,
+        _BUTTONS_SHORT,
+        _BUTTONS_LONG,
+        dataclasses.replace(_BUTTONS_SHORT, preset="sorting-short", env=_TOWEL),
+        dataclasses.replace(_BUTTONS_LONG, preset="sorting-long", env=_TOWEL),
+        _PAPER_SHORT,
+        _PAPER_LONG,
+        # LIBERO's tables; its environment and image encoder come with the [libero] extra
+        dataclasses.replace(
+            _PAPER_SHORT,
+            preset="paper-libero-short",
+            tokenizer=dataclasses.replace(_PAPER_SHORT.tokenizer, window=32, codes=8192),
+            encoder=EncoderConfig(history=1, frame="world"),
+            transformer=TransformerConfig(dim=512, heads=8, cross_layers=6, block_size=68, time="absolute"),
+            sampling=SamplingConfig(temperature=1.0, execution_horizon=8),
+        ),
+    )
+}
+
+
+def get_preset(name: str) -> Config:
+    if name not in PRESETS:
+        raise UnknownNameError("preset", name, PRESETS)
+    return PRESETS[name]
