@@ -9,6 +9,7 @@ import pytest
 
 from mgp.cli import main
 from mgp.envs import make_env
+from mgp.evaluation.provenance import commit
 from mgp.evaluation.rollout import rollout
 from mgp.policies.random import RandomPolicy
 from mgp.presets import get_preset
@@ -55,3 +56,4 @@ def test_a_small_policy_learns_an_easy_task_by_far_better_than_chance(tmp_path, 
     assert run.config.training.steps == 400
     assert run.config.masking == get_preset("metaworld-short").masking, "what was not named is the preset's"
     assert not set(run.demonstration_seeds) & set(seeds)
+    assert run.trained_at == commit()

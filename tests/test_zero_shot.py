@@ -46,6 +46,8 @@ def test_another_environment_is_named_in_the_result_and_keeps_its_own_file(run, 
         (row,) = csv.DictReader(file)
     assert row["task"] == MOVING
     assert "trained_on=metaworld/push" in row["variant"]
+    assert row["evaluation_seeds"] == "10000-10000"
+    assert row["trained_at"] == "", "a training by hand has no summary"
 
 
 def test_seeds_of_the_static_demonstrations_are_refused_in_the_moving_scene(run, capsys):

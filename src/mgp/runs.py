@@ -17,6 +17,7 @@ from mgp.files import write_atomic
 from mgp.policies.mgp import MGP
 from mgp.training.checkpoint import newest
 
+SUMMARY = "summary.json"  # of a finished training
 METHODS = {"long": "MGP-Long", "full": "MGP-Full", "no-sm": "MGP-w/o-SM"}
 
 
@@ -75,6 +76,12 @@ class Run:
     def minutes(self) -> float:
         return round(self.meta["progress"]["seconds"] / 60, 2)
 
+    @property
+    def trained_at(self) -> str:
+        """Commit of the code that finished the training; "" while it has not."""
+        path = self.folder / SUMMARY
+        return json.loads(path.read_text()).get("commit", "") if path.exists() else ""
+
     def loader(self, device: str = "cpu", **sampling: Any) -> partial[MGP]:
         """A picklable function that loads the policy, for worker processes."""
         return partial(load_policy, self.checkpoint, device=device, **sampling)
@@ -91,7 +98,7 @@ def load_policy(folder: Path | str, device: str = "cpu", **sampling: Any) -> MGP
 
 def write_summary(folder: Path, config: Config, values: dict[str, Any]) -> None:
     write_atomic(folder / "config.json", config.to_json().encode())
-    write_atomic(folder / "summary.json", json.dumps(values, indent=2).encode())
+    write_atomic(folder / SUMMARY, json.dumps(values, indent=2).encode())
 
 
 def append_eval(folder: Path, row: dict[str, Any]) -> None:

@@ -45,13 +45,21 @@ def main(arguments: list[str]) -> None:
     print(describe(result))
     if args.csv:
         same = is_default(args.sampling, missing, args.env, run)
-        table.append(args.csv, [table.row([result]) | {"top5_in_training": top5(run) if same else ""}])
+        table.append(args.csv, [result_row(run, result, same)])
         print(f"row added to {args.csv}")
 
 
 def is_default(sampling: SamplingConfig, missing: Missing, env_name: str | None, run: Run) -> bool:
     """Whether this is what was evaluated in training."""
     return sampling == run.config.sampling and not missing and env_name in (None, run.config.env.name)
+
+
+def result_row(run: Run, result: Evaluation, as_trained: bool) -> dict[str, str]:
+    """A row of results/*.csv: what the evaluation says, and what the run knows of its training.
+
+    `as_trained`: this is what was evaluated in training, so that the figure of its best evaluations belongs beside it.
+    """
+    return table.row([result]) | {"top5_in_training": top5(run) if as_trained else "", "trained_at": run.trained_at}
 
 
 def top5(run: Run) -> str:

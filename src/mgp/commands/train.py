@@ -18,8 +18,10 @@ from mgp.data.store import EpisodeStore
 from mgp.envs import make_env
 from mgp.errors import ConfigError
 from mgp.evaluation.evaluate import evaluate
+from mgp.evaluation.provenance import commit
 from mgp.presets import get_preset
 from mgp.runs import (
+    SUMMARY,
     append_eval,
     demonstrations_path,
     for_task,
@@ -89,7 +91,9 @@ def train(
     trainer.train()
     if rank == 0:
         seconds, steps = trainer.progress.seconds, trainer.progress.totals
-        write_summary(run, config, {"minutes": round(seconds / 60, 2), "steps": steps, "seed": config.seed})
+        about = {"minutes": round(seconds / 60, 2), "steps": steps, "seed": config.seed}
+        if not (run / SUMMARY).exists():  # asked again, a finished run keeps the commit it was trained at
+            write_summary(run, config, about | {"commit": commit()})
     return run
 
 

@@ -35,6 +35,7 @@ COLUMNS = (
     "variant",  # the other options that differ from the preset
     "demonstrations",
     "machine",
+    "evaluation_seeds",
 )
 OWN_COLUMN = ("temperature", "refine_steps")  # options swept often enough to be compared by column
 
@@ -70,6 +71,7 @@ def row(evaluations: Sequence[Evaluation]) -> dict[str, str]:
         "variant": " ".join(f"{k}={v}" for k, v in sorted(first.variant.items()) if k not in OWN_COLUMN),
         "demonstrations": first.demonstrations,
         "machine": first.machine,
+        "evaluation_seeds": _span([episode.seed for one in evaluations for episode in one.episodes]),
     }
     return {column: _text(values[column]) for column in COLUMNS}
 
@@ -114,6 +116,10 @@ def _single_thread(evaluation: Evaluation, name: str) -> float | None:
 def _mean(values: Sequence[float | None], digits: int) -> float | None:
     known = [value for value in values if value is not None]
     return round(sum(known) / len(known), digits) if known else None
+
+
+def _span(seeds: Sequence[int]) -> str:
+    return f"{min(seeds)}-{max(seeds)}" if seeds else ""
 
 
 def _text(value: Any) -> str:
