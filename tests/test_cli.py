@@ -25,6 +25,7 @@ EXPECTED = {  # words that the help of each command must show
     "eval": ["--episodes", "--seed", "--sampling.variant", "--sampling.temperature", "--csv", "Wilson", "--env",
              "--missing", "--missing-burst", "--missing-from"],
     "eval-tokenizer": ["--data", "reconstruction"],
+    "analyze": ["confidence", "--env", "--episodes", "--seed", "--output", "flip rate", "basketball-midway"],
     "report": ["--output", "HTML"],
 }  # fmt: skip
 
@@ -97,6 +98,8 @@ def test_an_unknown_command(capsys):
         (["eval", "no/such/run"], "no/such/run holds no checkpoint: name a folder that `mgp train` wrote"),
         (["eval"], "run"),
         (["eval-tokenizer", "no/such/run"], "holds no checkpoint"),
+        (["analyze", "confidence", "no/such/run"], "holds no checkpoint"),
+        (["analyze", "confdence", "no/such/run"], "confidence"),
         (["envs", "--verbose"], "--verbose"),
     ],
 )

@@ -15,6 +15,7 @@ COMMANDS = {
     "train": "train a policy, both stages; collects first if there are no demonstrations",
     "eval": "success and latency of a trained policy on unseen episodes",
     "eval-tokenizer": "reconstruction error, codes in use, and replay of a trained tokenizer",
+    "analyze": "confidence study of an MGP-Long: heat-map, moving scenes, flip rates",
     "report": "one HTML page from one or more runs",
 }
 

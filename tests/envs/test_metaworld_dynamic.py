@@ -81,11 +81,20 @@ def test_what_moves_and_what_stays(task):
         np.testing.assert_array_equal(place, start[name], err_msg=f"{name} after reset")
 
 
+@pytest.mark.parametrize("task", tasks())
+def test_a_moving_scene_names_the_one_that_stands_still(task):
+    env = make_env(f"metaworld-dynamic/{task}", "state")
+    twin = make_env(env.static_twin, "state")
+    assert twin.moves_from is twin.static_twin is None
+    np.testing.assert_array_equal(env.reset(seed=3)[0]["state"], twin.reset(seed=3)[0]["state"])
+
+
 def test_the_hoop_of_the_confidence_study_starts_halfway():
     env = make_env("metaworld-dynamic/basketball-midway", "state")
     env.reset(seed=0)
     start = env._sim._target_pos.copy()
-    hold(env, 50)
+    assert env.moves_from == 50
+    hold(env, env.moves_from)
     assert np.array_equal(env._sim._target_pos, start)
     hold(env, 1)
     assert env._sim._target_pos[0] - start[0] == pytest.approx(0.001)

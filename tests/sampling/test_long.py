@@ -218,6 +218,36 @@ def test_inverse_masks_the_surest():
     assert (plan.log[-1]["masked"][0] > 0).nonzero()[0].tolist() == [6, 7, 8, 9]
 
 
+def test_what_if_is_the_edit_that_would_come_and_leaves_no_trace():
+    plan, network = planner(batch=2, mask_ratio=0.5, temperature=1.0), Planted(wants(1, batch=2))
+    assert plan.what_if(network, seen(True, True), scoring="inverse") is None, "there is no plan yet"
+    plan.step(network, seen(True, True), 2)
+    network.logits = wants(torch.tensor([1] * 6 + [4] * 4), torch.linspace(0.3, 0.9, SIZE), batch=2)
+    before = plan.tokens.clone(), plan.confidence.clone(), len(plan.log), [g.get_state() for g in plan.generators]
+    edits = {name: plan.what_if(network, seen(True, True), scoring=name) for name in ("atr", "inverse")}
+    after = plan.tokens, plan.confidence, len(plan.log), [g.get_state() for g in plan.generators]
+    assert all(torch.equal(a, b) for a, b in zip((*before[:2], *before[3]), (*after[:2], *after[3]), strict=True))
+    assert before[2] == after[2]
+    assert plan.config.scoring == "atr"
+    masked = {name: edit.rounds > 0 for name, edit in edits.items()}
+    assert torch.equal(masked["atr"].sum(1), masked["inverse"].sum(1)), "as many, but others"
+    assert not (masked["atr"] & masked["inverse"]).any()
+    tokens = plan.step(network, seen(True, True), 2)  # now it comes to pass
+    assert torch.equal(tokens, edits["atr"].tokens)
+    assert torch.equal(before[0], edits["inverse"].before)
+    np.testing.assert_array_equal(plan.log[-1]["masked"], edits["atr"].rounds)
+
+
+def test_what_if_of_the_observed_rows_alone_and_not_past_the_horizon():
+    plan, network = planner(batch=2), Planted(wants(1, batch=2))
+    plan.step(network, seen(True, True), 4)
+    network.rows = seen(False, True)
+    assert plan.what_if(network, network.rows, scoring="inverse").tokens.shape == (1, SIZE)
+    assert plan.what_if(network, seen(False, False)) is None
+    plan.executed = SIZE
+    assert plan.what_if(network, seen(True, True)) is None
+
+
 def test_random_masks_as_many_but_not_by_confidence():
     chosen = set()
     for seed in range(20):

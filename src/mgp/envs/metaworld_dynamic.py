@@ -77,6 +77,7 @@ class DynamicMetaWorldEnv(MetaWorldEnv):
         self.motion = MOTIONS[task]
         super().__init__(self.motion.task, observation, **options)
         self.name = f"metaworld-dynamic/{task}"
+        self.moves_from, self.static_twin = self.motion.start, f"metaworld/{self.motion.task}"
         sim = self._sim
         # the state's goal is clipped to where goals are drawn, and moves out of there; the cached space is the old one
         sim.goal_space = gym.spaces.Box(sim.goal_space.low - 0.5, sim.goal_space.high + 0.5, dtype=np.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -19,12 +19,12 @@ class Recording:
     """Pictures for people to look at, and the plan's trace, of some of the episodes."""
 
     seeds: tuple[int, ...]  # episodes to record
-    every: int = 4  # control steps between pictures
+    every: int = 4  # control steps between pictures; 0 takes none, only the trace
     size: int = 200  # pixels on a side
 
     def __post_init__(self) -> None:
-        if self.every < 1 or self.size < 1:
-            raise ConfigError(f"recording every={self.every} size={self.size}: both must be at least 1")
+        if self.every < 0 or self.size < 1:
+            raise ConfigError(f"recording every={self.every} size={self.size}: at least 0 (no pictures) and 1")
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,7 @@ class Episode:
                 self.success_step = self.steps
                 self.done = not self.full_length
             self.done = self.done or terminated or truncated or self.steps >= self.env.horizon
-            if self.recording is not None and (self.done or self.steps % self.recording.every == 0):
-                self._take_picture()
+            self._take_picture()
             if self.done:
                 return
             if index >= first_look:
@@ -107,7 +106,10 @@ class Episode:
         )
 
     def _take_picture(self) -> None:
-        if self.recording is None:
+        """At the start, at the end and every so many steps between."""
+        if self.recording is None or self.recording.every == 0:
+            return
+        if not self.done and self.steps % self.recording.every:
             return
         with suppress(NotImplementedError):  # an environment need not have pictures
             self.pictures.append(self.env.picture(self.recording.size))
@@ -116,6 +118,4 @@ class Episode:
 
 def cut(trace: PlanTrace, replans: int) -> PlanTrace:
     """The trace up to the episode's end: its row was planned for as long as its neighbours ran."""
-    return PlanTrace(
-        trace.executed[:replans], trace.tokens[:replans], trace.confidence[:replans], trace.masked[:replans]
-    )
+    return replace(trace, **{field.name: getattr(trace, field.name)[:replans] for field in fields(trace)})

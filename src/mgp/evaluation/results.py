@@ -10,7 +10,7 @@ import dataclasses
 import io
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -117,11 +117,21 @@ def _episode_out(episode: EpisodeResult) -> dict[str, Any]:
     if episode.trace is None:
         del fields["trace"]
     else:
-        fields["trace"] = {
-            name: np.asarray(values).tolist() if name in INTEGERS else _rounded(values)
-            for name, values in asdict(episode.trace).items()
-        }
+        fields["trace"] = trace_out(episode.trace)
     return fields
+
+
+def trace_out(trace: PlanTrace) -> dict[str, Any]:
+    """As JSON has it."""
+    values = {f.name: getattr(trace, f.name) for f in dataclasses.fields(PlanTrace)}
+    return {name: np.asarray(v).tolist() if name in INTEGERS else _rounded(v) for name, v in values.items()}
+
+
+def trace_in(content: dict[str, Any]) -> PlanTrace:
+    trace = PlanTrace(**{name: np.array(v, int if name in INTEGERS else float) for name, v in content.items()})
+    if not trace.confidence.shape == trace.masked.shape == trace.tokens.shape or trace.tokens.ndim != 2:
+        raise ValueError("the arrays of a trace are of unequal shape")
+    return trace
 
 
 def _rounded(values: np.ndarray) -> list[list[float | None]]:
@@ -131,12 +141,8 @@ def _rounded(values: np.ndarray) -> list[list[float | None]]:
 
 
 def _episode_in(fields: dict[str, Any], path: Path) -> EpisodeResult:
-    trace = fields.pop("trace", None)
-    if trace is not None:
-        arrays = {name: np.array(trace[name], int if name in INTEGERS else float) for name in trace}
-        trace = PlanTrace(**arrays)
-        if not trace.confidence.shape == trace.masked.shape == trace.tokens.shape or trace.tokens.ndim != 2:
-            raise ValueError(f"the trace of seed {fields.get('seed')} has arrays of unequal shape")
+    content = fields.pop("trace", None)
+    trace = None if content is None else trace_in(content)
     fields["picture_steps"] = tuple(fields.get("picture_steps", ()))
     return EpisodeResult(**fields, trace=trace, pictures=_pictures(_named(path, ".npz"), fields["seed"]))
 

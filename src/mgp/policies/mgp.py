@@ -12,11 +12,11 @@ from torch import Tensor
 
 from mgp.config import Config, SamplingConfig
 from mgp.data.demonstrations import keyed_generator
-from mgp.errors import ObservationError, UnknownNameError
+from mgp.errors import ConfigError, ObservationError, UnknownNameError
 from mgp.model.network import MGPNetwork
 from mgp.policies.base import PlanTrace, Policy, check_observation
 from mgp.policies.files import load_network, save_network
-from mgp.sampling.long import LongPlanner
+from mgp.sampling.long import Edit, LongPlanner
 from mgp.sampling.short import plan_short
 
 
@@ -51,6 +51,30 @@ class MGP(Policy):
 
     @torch.inference_mode()
     def plan(self, observation: dict[str, np.ndarray], observed: np.ndarray | None = None) -> np.ndarray:
+        condition, seen = self._look(observation, observed)
+        actions = self._long(condition, seen) if self.config.policy == "long" else self._short(condition, seen)
+        self._last = actions[:, -1].copy()
+        return actions
+
+    @torch.inference_mode()
+    def what_if(
+        self, observation: dict[str, np.ndarray], observed: np.ndarray | None = None, **changes: object
+    ) -> Edit | None:
+        """The edit that `plan` would make of MGP-Long's plan if sampled otherwise, e.g. `scoring="inverse"`.
+
+        Nothing comes of it: neither plan nor random streams change. None where there is nothing to edit.
+        """
+        if self.config.policy != "long":
+            raise ConfigError("MGP-Short keeps no plan that could be edited: ask an MGP-Long (policy = 'long')")
+        condition, seen = self._look(observation, observed)
+        return self._planner.what_if(
+            lambda tokens, executed: self._logits(tokens, condition, executed), torch.from_numpy(seen), **changes
+        )
+
+    def _look(
+        self, observation: dict[str, np.ndarray], observed: np.ndarray | None
+    ) -> tuple[Tensor | None, np.ndarray]:
+        """The condition (O, H, C) of the observed episodes, None without any, and which these are (B,)."""
         batch = len(self._generators)
         seen = np.ones(batch, dtype=bool) if observed is None else np.asarray(observed, dtype=bool)
         if seen.shape != (batch,):
@@ -68,10 +92,7 @@ class MGP(Policy):
                 )
         arrays = {key: value[seen] for key, value in arrays.items()}
         check_observation(arrays, self.observation_shapes, leading=2)
-        condition = self._condition(arrays) if seen.any() else None
-        actions = self._long(condition, seen) if self.config.policy == "long" else self._short(condition, seen)
-        self._last = actions[:, -1].copy()
-        return actions
+        return self._condition(arrays) if seen.any() else None, seen
 
     def _condition(self, arrays: dict[str, np.ndarray]) -> Tensor:
         """The condition (O, H, C) of the O episodes with an observation."""

@@ -11,7 +11,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from mgp.evaluation.statistics import wilson
 from mgp.policies.base import PlanTrace
-from mgp.report.svg import MUTED, OURS, PINK, inline_svg, style
+from mgp.report.svg import MUTED, OURS, PAPER, PINK, inline_svg, style
 
 POINTS = 240  # of a curve; more cannot be told apart at this width
 # the paper's colours: kept, masked at the first refinement, masked at the second too, executed
@@ -22,7 +22,7 @@ CURVE, MAP = (4.4, 2.7), (4.4, 3.2)  # inches at 72 points
 def loss_curve(points: Sequence[tuple[float, float]], title: str, prefix: str) -> str:
     steps, losses = thin(np.array(points, float))
     with style():
-        figure, axes = _axes(title, "training step")
+        figure, axes = plot_axes(title, "training step")
         axes.plot(steps, losses, color=OURS, linewidth=1.5)
         span = losses.max() / losses.min() if losses.min() > 0 else 0
         if span > 8:
@@ -40,15 +40,15 @@ def success_curve(checks: Sequence[tuple[float, float, int]], title: str, prefix
     rates = [rate for _, rate, _ in checks]
     intervals = np.array([wilson(round(min(max(rate, 0), 1) * n), n) for _, rate, n in checks])
     with style():
-        figure, axes = _axes(title, "training step")
+        figure, axes = plot_axes(title, "training step")
         axes.fill_between(steps, intervals[:, 0], intervals[:, 1], color=OURS, alpha=0.16, linewidth=0)
         axes.plot(steps, rates, color=OURS, linewidth=1.5, marker="o", markersize=4)
         axes.set_ylim(-0.04, 1.04)
         return inline_svg(figure, prefix, f"{title}, with 95 % intervals")
 
 
-def confidence_map(trace: PlanTrace, prefix: str) -> str:
-    """x: replanning step, y: token of the plan; the line is where the executed prefix ends."""
+def confidence_map(trace: PlanTrace, prefix: str, start: float | None = None) -> str:
+    """x: replanning step, y: token of the plan; the line is where the executed prefix ends. `start`: see `mark`."""
     with style():
         figure, axes = _plan_axes(trace, "Confidence of each token")
         image = axes.imshow(
@@ -63,12 +63,13 @@ def confidence_map(trace: PlanTrace, prefix: str) -> str:
         )
         edges, ends = _executed_steps(trace)
         axes.plot(edges, ends, color=PINK, linewidth=2)
+        mark(axes, start)
         bar = figure.colorbar(image, ax=axes, fraction=0.05, pad=0.03, ticks=[0, 0.5, 1])
         bar.outline.set_visible(False)
         return inline_svg(figure, prefix, "Heat-map of token confidence by replanning step")
 
 
-def mask_map(trace: PlanTrace, prefix: str) -> str:
+def mask_map(trace: PlanTrace, prefix: str, start: float | None = None) -> str:
     """The paper's mask map: which tokens were opened for editing at each replanning step."""
     cells = np.clip(trace.masked, 0, 2).T  # (N, R)
     cells = np.where(np.arange(cells.shape[0])[:, None] < trace.executed[None, :], 3, cells)
@@ -83,7 +84,14 @@ def mask_map(trace: PlanTrace, prefix: str) -> str:
             interpolation="none",
             extent=_extent(trace),
         )
+        mark(axes, start)
         return inline_svg(figure, prefix, "Map of masked tokens by replanning step")
+
+
+def mark(axes, start: float | None) -> None:
+    """An upright line at the replanning step at which the scene begins to move, if it does and is reached."""
+    if start is not None and start <= axes.get_xlim()[1]:
+        axes.axvline(start, color=PAPER, linewidth=2, linestyle=(0, (4, 2)))
 
 
 def thin(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -94,7 +102,7 @@ def thin(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return points[:, 0], points[:, 1]
 
 
-def _axes(title: str, label: str, size: tuple[float, float] = CURVE):
+def plot_axes(title: str, label: str, size: tuple[float, float] = CURVE):
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots()
     axes.set_title(title)
@@ -106,7 +114,7 @@ def _axes(title: str, label: str, size: tuple[float, float] = CURVE):
 
 
 def _plan_axes(trace: PlanTrace, title: str):
-    figure, axes = _axes(title, "replanning step", MAP)
+    figure, axes = plot_axes(title, "replanning step", MAP)
     axes.set_ylabel("token")
     axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.grid(visible=False)

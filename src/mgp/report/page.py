@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
-from importlib import resources
 from pathlib import Path
-from string import Template
 
 from mgp import __version__
 from mgp.errors import ConfigError
 from mgp.evaluation.results import Evaluation
 from mgp.files import write_atomic
 from mgp.report import sections
+from mgp.report.confidence import study_section
 from mgp.report.runs import Run, read_run
 from mgp.report.tables import MODES
+from mgp.report.template import fill
 
 
 def write_report(runs: Sequence[Path], output: Path) -> Path:
@@ -29,8 +29,7 @@ def write_report(runs: Sequence[Path], output: Path) -> Path:
 
 def render(runs: Sequence[Run]) -> str:
     evaluations = [one for run in runs for one in run.evaluations]
-    template = Template(resources.files("mgp.report").joinpath("template.html").read_text())
-    return template.substitute(
+    return fill(
         title=escape(_title(evaluations, runs)),
         lead=_lead(evaluations, runs),
         sections="".join(
@@ -39,6 +38,11 @@ def render(runs: Sequence[Run]) -> str:
                 sections.latency(evaluations),
                 sections.rollouts(evaluations),
                 sections.plans(evaluations),
+                *(
+                    study_section(study, f"run{number}study{index}")
+                    for number, run in enumerate(runs)
+                    for index, study in enumerate(run.studies)
+                ),
                 sections.training(runs),
                 sections.missing(runs),
             ]

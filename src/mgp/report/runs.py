@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from mgp.errors import DataError, MGPError
+from mgp.evaluation.confidence_results import ConfidenceStudy
 from mgp.evaluation.results import Evaluation
 
-PARTS = ("config.json", "summary.json", "metrics.csv", "evals.csv", "eval")
+PARTS = ("config.json", "summary.json", "metrics.csv", "evals.csv", "eval", "analysis")
 
 
 @dataclass
@@ -24,6 +25,7 @@ class Run:
     losses: dict[str, list[tuple[float, float]]] = field(default_factory=dict)  # stage: (step, loss)
     checks: list[tuple[float, float, int]] = field(default_factory=list)  # (step, success, episodes) while training
     evaluations: list[Evaluation] = field(default_factory=list)
+    studies: list[ConfidenceStudy] = field(default_factory=list)  # of `mgp analyze confidence`
     missing: list[str] = field(default_factory=list)  # sentences for the reader
 
     @property
@@ -56,6 +58,11 @@ def read_run(folder: Path) -> Run:
     for path in sorted((folder / "eval").glob("*.json")):
         try:
             run.evaluations.append(Evaluation.load(path))
+        except MGPError as error:
+            run.missing.append(str(error))
+    for path in sorted((folder / "analysis").glob("confidence-*.json")):
+        try:
+            run.studies.append(ConfidenceStudy.load(path))
         except MGPError as error:
             run.missing.append(str(error))
     if not run.evaluations:

@@ -8,6 +8,7 @@ from html import escape
 from mgp.evaluation.episode import EpisodeResult
 from mgp.evaluation.results import Evaluation
 from mgp.evaluation.statistics import mean_of_top
+from mgp.policies.base import PlanTrace
 from mgp.report.figures import MASK_COLOURS, confidence_map, loss_curve, mask_map, success_curve
 from mgp.report.pictures import animation, spread, still
 from mgp.report.runs import Run
@@ -19,19 +20,19 @@ ROLLOUTS = 12  # shown at most, and as many plans
 
 def success(evaluations: Sequence[Evaluation]) -> str:
     if not evaluations:
-        return _section("Success", _note("No evaluation was found in these runs."))
+        return section("Success", note("No evaluation was found in these runs."))
     key = (
         '<p class="key"><span class="dot"></span>ours (Meta-World V3), last checkpoint, success at any step '
         '<span class="bar"></span>95 % Wilson interval <span class="stroke"></span>paper (Meta-World V2, mean of the '
         "five best evaluations of each training run)</p>"
     )
-    return _section("Success", success_table(evaluations) + key)
+    return section("Success", success_table(evaluations) + key)
 
 
 def latency(evaluations: Sequence[Evaluation]) -> str:
     timed = [one for one in evaluations if one.latency]
     if not timed:
-        return _section("Latency", _note("No latency was measured in these runs.")) if evaluations else ""
+        return section("Latency", note("No latency was measured in these runs.")) if evaluations else ""
     key = (
         "<p>Batch 1, median over the replans of a full-length episode. A step is a replan divided by the actions it "
         "gives; "
@@ -39,16 +40,16 @@ def latency(evaluations: Sequence[Evaluation]) -> str:
         "Paper: ms per step / per sequence on an RTX 4090; the two differ by a factor of 45, about the number of "
         "replans in an episode, so that its step compares best with our replan.</p>"
     )
-    return _section("Latency", latency_table(timed) + key)
+    return section("Latency", latency_table(timed) + key)
 
 
 def rollouts(evaluations: Sequence[Evaluation]) -> str:
     recorded = [(one, episode) for one in evaluations for episode in one.episodes if episode.pictures is not None]
     if not recorded:
-        return _section("Rollouts", _note("No rollout was recorded with pictures.")) if evaluations else ""
+        return section("Rollouts", note("No rollout was recorded with pictures.")) if evaluations else ""
     shown = recorded[:ROLLOUTS]
     parts = [_rollout(one, episode, PICTURE_BYTES // len(shown)) for one, episode in shown]
-    return _section("Rollouts", "".join(parts) + _left_out(len(recorded) - len(shown), "rollout"))
+    return section("Rollouts", "".join(parts) + left_out(len(recorded) - len(shown), "rollout"))
 
 
 def _rollout(one: Evaluation, episode: EpisodeResult, budget: int) -> str:
@@ -79,11 +80,20 @@ def plans(evaluations: Sequence[Evaluation]) -> str:
         assert episode.trace is not None
         parts.append(
             f"<h3>{escape(f'{one.method} on {one.task}, seed {episode.seed}')}</h3>"
-            f'<div class="figures">{confidence_map(episode.trace, f"plan{number}c")}'
-            f"{mask_map(episode.trace, f'plan{number}m')}</div>"
+            + plan_maps(episode.trace, f"plan{number}")
         )
     if not parts:
         return ""
+    return section("What the plan went through", "".join(parts) + MAP_KEY + left_out(len(traced) - len(parts), "plan"))
+
+
+def plan_maps(trace: PlanTrace, prefix: str, start: float | None = None) -> str:
+    """Heat-map and mask map; `start`: the replanning step at which the scene begins to move, for a mark."""
+    drawn = confidence_map(trace, f"{prefix}c", start) + mask_map(trace, f"{prefix}m", start)
+    return f'<div class="figures">{drawn}</div>'
+
+
+def _map_key() -> str:
     labels = {
         "executed": "executed prefix",
         "first": "masked at the first refinement",
@@ -94,13 +104,15 @@ def plans(evaluations: Sequence[Evaluation]) -> str:
         f'<span class="swatch" style="background:{MASK_COLOURS[name]}"></span>{label} '
         for name, label in labels.items()
     )
-    key = (
+    return (
         f'<p class="key">{swatches}</p>'
         "<p>Each column is a replanning step: every token of the plan is scored under the new observation, and the "
         "least confident of those not yet executed are masked and filled in again. In the heat-map the line is the end "
         "of the executed prefix.</p>"
     )
-    return _section("What the plan went through", "".join(parts) + key + _left_out(len(traced) - len(parts), "plan"))
+
+
+MAP_KEY = _map_key()
 
 
 def training(runs: Sequence[Run]) -> str:
@@ -128,23 +140,23 @@ def training(runs: Sequence[Run]) -> str:
         listed = " · ".join(
             f"{name} <b>{escape(str(value))}</b>" for name, value in facts if isinstance(value, str | int | float)
         )
-        drawn = f'<div class="figures">{"".join(figures)}</div>' if figures else _note("No training curves.")
+        drawn = f'<div class="figures">{"".join(figures)}</div>' if figures else note("No training curves.")
         parts.append(f"<h3>{escape(run.name)}</h3><p>{listed}{'.' * bool(listed)}{best}</p>{drawn}")
-    return _section("Training", "".join(parts))
+    return section("Training", "".join(parts))
 
 
 def missing(runs: Sequence[Run]) -> str:
     notes = "".join(f"<li>{escape(note)}</li>" for run in runs for note in run.missing)
-    return _section("Not shown", f'<ul class="note">{notes}</ul>') if notes else ""
+    return section("Not shown", f'<ul class="note">{notes}</ul>') if notes else ""
 
 
-def _section(title: str, content: str) -> str:
+def section(title: str, content: str) -> str:
     return f"<section><h2>{escape(title)}</h2>{content}</section>"
 
 
-def _left_out(count: int, what: str) -> str:
-    return _note(f"{count} more {what}{'s' * (count != 1)} left out to keep the page small.") if count > 0 else ""
+def left_out(count: int, what: str) -> str:
+    return note(f"{count} more {what}{'s' * (count != 1)} left out to keep the page small.") if count > 0 else ""
 
 
-def _note(text: str) -> str:
+def note(text: str) -> str:
     return f'<p class="note">{escape(text)}</p>'

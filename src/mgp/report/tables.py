@@ -31,7 +31,7 @@ def success_table(evaluations: Sequence[Evaluation]) -> str:
                 _training(one),
             )
         )
-    return _table(head, body)
+    return table(head, body)
 
 
 def latency_table(evaluations: Sequence[Evaluation]) -> str:
@@ -61,10 +61,10 @@ def latency_table(evaluations: Sequence[Evaluation]) -> str:
                     paper,
                 )
             )
-    return _table(head, body)
+    return table(head, body)
 
 
-def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     """Cells are HTML already. On a phone each row becomes a card, its cells labelled by the column's name."""
     top = "".join(f"<th>{name}</th>" for name in head)
     rows = "".join(

@@ -7,6 +7,8 @@ unexecuted, and `scoring` chooses which tokens count as unsure.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +20,16 @@ from mgp.model.transformer import Vocabulary
 from mgp.sampling.sampler import KNOWN, Generators, Refined, confidence_of, lowest, refine
 
 PlanLogits = Callable[[Tensor, Tensor], Tensor]  # (tokens (O, N), executed (O,)) to logits (O, N, V)
+
+
+class Edit(NamedTuple):
+    """What one replanning makes of the plans of O episodes."""
+
+    tokens: Tensor  # (O, N) the plan after it
+    confidence: Tensor  # (O, N) of these tokens
+    rounds: Tensor  # (O, N) in how many rounds a token was masked
+    before: Tensor  # (O, N) the plan it found
+    scores: Tensor  # (O, N) how sure those tokens were under the new observation
 
 
 class LongPlanner:
@@ -44,8 +56,8 @@ class LongPlanner:
                 raise ObservationError("the first observation of an episode is missing: there is no plan to go on with")
             self.tokens, self.confidence, masked = self._first(logits_fn, len(observed))
         elif self.config.variant != "full" and self.executed < self.length and bool(observed.any()):
-            replanned = self._replan(logits_fn, self.tokens[observed], self.confidence[observed], observed)
-            self.tokens[observed], self.confidence[observed], masked[observed] = replanned
+            edit = self._replan(logits_fn, self.tokens[observed], self.confidence[observed], observed)
+            self.tokens[observed], self.confidence[observed], masked[observed] = edit[:3]
         self.log.append(
             {
                 "executed": np.full(len(observed), min(self.executed, self.length)),
@@ -57,12 +69,24 @@ class LongPlanner:
         self.executed += tokens_per_step
         return self.tokens.clone()  # the plan itself is not handed out, nor logged above
 
+    def what_if(self, logits_fn: PlanLogits, observed: Tensor, **changes: object) -> Edit | None:
+        """The edit that `step` would make now if it were configured otherwise; None if there is nothing to edit.
+
+        Nothing comes of it: the plan and its log stay, and random numbers are drawn from copies of the generators.
+        """
+        if self.tokens is None or self.confidence is None or self.executed >= self.length or not bool(observed.any()):
+            return None
+        config = replace(self.config, **changes)  # type: ignore[arg-type]
+        other = LongPlanner(config, self.vocabulary, self.length, [_copy(g) for g in self.generators])
+        other.executed = self.executed
+        return other._replan(logits_fn, self.tokens[observed], self.confidence[observed], observed)
+
     def _first(self, logits_fn: PlanLogits, batch: int) -> Refined:
         everything = torch.ones(batch, self.length, dtype=torch.bool)
         blank = torch.full((batch, self.length), self.vocabulary.mask)
         return self._refine(logits_fn, blank, everything, self.generators)
 
-    def _replan(self, logits_fn: PlanLogits, plan: Tensor, confidence: Tensor, observed: Tensor) -> Refined:
+    def _replan(self, logits_fn: PlanLogits, plan: Tensor, confidence: Tensor, observed: Tensor) -> Edit:
         """Plan and confidence (O, N) of the observed episodes, rewritten where they are pending and unsure."""
         generators = [g for g, seen in zip(self.generators, observed.tolist(), strict=True) if seen]
         pending = torch.arange(self.length) >= self.executed  # (N,)
@@ -72,10 +96,12 @@ class LongPlanner:
         masked = lowest(torch.where(pending, ranking, KNOWN), count)
         out = self._refine(logits_fn, plan, masked, generators)
         fresh = torch.where(masked, out.confidence, scores)
-        return Refined(
+        return Edit(
             torch.where(pending, out.tokens, plan),  # the executed prefix stays byte-identical
             torch.where(pending, fresh, confidence),
             out.rounds,
+            plan,
+            scores,
         )
 
     def _scores(
@@ -113,3 +139,8 @@ class LongPlanner:
             self.config.temperature,
             generators,
         )
+
+
+def _copy(generator: torch.Generator) -> torch.Generator:
+    """A generator that will draw the same numbers."""
+    return torch.Generator(generator.device).set_state(generator.get_state())

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from mgp.errors import CheckpointError
+from mgp.evaluation.confidence import study_confidence
+from mgp.evaluation.confidence_results import ConfidenceStudy
+from mgp.report.confidence import FLIP_HEAD, confidence_rows, flip_rows, write_study
+from mgp.runs import Run, pick_device
+
+
+@dataclass(frozen=True)
+class Analyze:
+    """Look into a trained MGP-Long. `confidence` is the paper's confidence study, on unseen episodes:
+
+    - heat-map of each token's confidence and map of the masked tokens, by replanning step;
+    - mean confidence of the tokens still to be executed, by replanning step; if the scene begins to move, before and
+      after that, beside the same seeds in the scene that stands still;
+    - flip rate: the share of masked tokens that come back as another code, masking the least sure ones (ATR) and the
+      surest, each driving the robot itself as in the paper, and both on the very same plans and observations.
+
+    Writes a page, a JSON and a CSV (a line for each replanning step) to RUN/analysis; `mgp report` shows them too.
+
+    Example: mgp analyze confidence runs/basketball-metaworld-long-seed0 --env metaworld-dynamic/basketball-midway"""
+
+    study: Annotated[Literal["confidence"], tyro.conf.Positional]  # what to look into
+    run: Annotated[Path, tyro.conf.Positional]  # a folder that `mgp train` wrote, of an MGP-Long
+    env: str | None = None  # another environment than the one trained on, e.g. metaworld-dynamic/basketball-midway
+    episodes: int = 10  # of each kind: two maskings, and the static scene if the environment moves
+    seed: int = 40_000  # first seed; must not meet the demonstrations'
+    output: Path | None = None  # the page; default: beside the figures in RUN/analysis
+    workers: int | None = None  # processes; default: one a core
+    device: str = "cpu"
+
+
+def main(arguments: list[str]) -> None:
+    args = tyro.cli(Analyze, args=arguments, prog="mgp analyze")
+    run = Run.open(args.run)
+    check_trained(run)
+    env = run.config.env
+    name = args.env or env.name
+    study = study_confidence(
+        run.loader(str(pick_device(args.device))),
+        name,
+        env.observation,
+        env.options,
+        range(args.seed, args.seed + args.episodes),
+        run.demonstration_seeds,
+        workers=args.workers,
+    )
+    path = run.folder / "analysis" / f"confidence-{name.replace('/', '-')}-seed{args.seed}"
+    study.save(path)
+    page = args.output or path.with_name(path.name + ".html")
+    write_study(study, page)
+    print(describe(study))
+    print(f"page: {page.resolve()}\nfigures: {path}.json, {path}.csv")
+
+
+def check_trained(run: Run) -> None:
+    """An interrupted run may have its tokenizer only, and a network that has learnt nothing yet."""
+    if run.meta["progress"]["stage"] == 0:
+        raise CheckpointError(
+            f"{run.folder} was interrupted before its policy was trained (newest checkpoint: {run.checkpoint.name}):"
+            " run `mgp train` again with the same options, it goes on from there"
+        )
+
+
+def describe(study: ConfidenceStudy) -> str:
+    seeds = study.seeds
+    title = f"MGP-Long trained on {study.trained_on}, in {study.env}: seeds {seeds[0]} to {seeds[-1]}"
+    tables = [(FLIP_HEAD, flip_rows(study)), confidence_rows(study)]
+    return "\n\n".join([title, *(aligned([head, *body]) for head, body in tables)])
+
+
+def aligned(rows: list[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,187 @@
+"""The record of a confidence study: its figures, its JSON, and a CSV with a line for each replanning step."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from mgp.errors import DataError
+from mgp.evaluation.results import trace_in, trace_out
+from mgp.files import write_atomic
+from mgp.policies.base import PlanTrace
+
+FORMAT = 1
+Measure = Literal["standing", "standing_next", "refined", "refined_next"]
+Masking = Literal["low", "high"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    env: str
+    driver: str  # scoring that drove the robot: atr masks the least sure tokens, inverse the surest
+    seed: int
+    success: bool
+    steps: int
+
+
+@dataclass(frozen=True)
+class Replan:
+    """One replanning step of an episode. Confidences are means over tokens, None where there are none."""
+
+    env: str
+    driver: str
+    seed: int
+    replan: int  # 1 is the first plan
+    step: int  # control steps taken
+    standing: float | None  # pending tokens of the plan as it stood, under the new observation
+    standing_next: float | None  # those of them that are executed before the next replanning
+    refined: float | None  # pending tokens after the edit
+    refined_next: float | None
+    low_masked: int  # tokens masked as the least sure, and how many came back as another code
+    low_flipped: int
+    high_masked: int  # the same plan and observation, the surest masked instead
+    high_flipped: int
+
+
+class Flips(NamedTuple):
+    flipped: int
+    masked: int
+
+    @property
+    def rate(self) -> float:
+        return self.flipped / self.masked if self.masked else float("nan")
+
+
+class Curve(NamedTuple):
+    """Over the replanning steps at which some episode is still running."""
+
+    replans: list[int]
+    mean: list[float]
+    low: list[float]  # quartiles of the episodes
+    high: list[float]
+
+
+@dataclass(frozen=True)
+class ConfidenceStudy:
+    env: str
+    trained_on: str
+    twin: str | None  # the static environment compared with
+    moves_from: int | None  # control steps taken when the scene begins to move; None: it does not
+    execution_horizon: int  # control steps from one replanning to the next
+    mask_ratio: float
+    temperature: float
+    outcomes: tuple[Outcome, ...]
+    replans: tuple[Replan, ...]
+    traces: dict[int, PlanTrace]  # of the first seeds, driven by ATR
+    commit: str = "unknown"
+    machine: str = ""
+
+    @property
+    def seeds(self) -> list[int]:
+        return sorted({one.seed for one in self.outcomes})
+
+    @property
+    def start(self) -> float | None:
+        """Where on the axis of replanning steps (1 is the first plan) the scene begins to move."""
+        return None if self.moves_from is None else 1 + self.moves_from / self.execution_horizon
+
+    def success(self, env: str, driver: str = "atr") -> tuple[int, int]:
+        """Successes, episodes."""
+        outcomes = [one.success for one in self.outcomes if (one.env, one.driver) == (env, driver)]
+        return sum(outcomes), len(outcomes)
+
+    def flips(self, masking: Masking, driver: str = "atr") -> Flips:
+        """Flips of a masking, counted on the plans and observations that `driver` came by."""
+        rows = self._rows(self.env, driver)
+        names = f"{masking}_flipped", f"{masking}_masked"
+        return Flips(*(sum(getattr(row, name) for row in rows) for name in names))
+
+    def curve(self, env: str, measure: Measure) -> Curve:
+        values: dict[int, list[float]] = {}
+        for row in self._rows(env):
+            if (value := getattr(row, measure)) is not None:
+                values.setdefault(row.replan, []).append(value)
+        steps = sorted(values)
+        return Curve(
+            steps,
+            [float(np.mean(values[step])) for step in steps],
+            *([float(np.percentile(values[step], share)) for step in steps] for share in (25, 75)),
+        )
+
+    def before_after(self, env: str, measure: Measure) -> tuple[float | None, float | None]:
+        """Mean over replanning steps whose observation does not show the scene in motion yet, and over those that do.
+
+        Only steps that the episodes of a seed reach in both scenes count, so that the two are of the same moments.
+        """
+        start = float("inf") if self.moves_from is None else self.moves_from
+        rows = [row for row in self._rows(env) if (row.seed, row.step) in self._shared()]
+        # after `moves_from` steps it stands where it stood; the next step moves it
+        parts: tuple[Callable[[Replan], bool], ...] = (lambda row: row.step <= start, lambda row: row.step > start)
+        before, after = (_mean(getattr(row, measure) for row in rows if part(row)) for part in parts)
+        return before, after
+
+    def drop(self, measure: Measure) -> tuple[float, float, int] | None:
+        """Moving minus static once the scene moves: mean over the episodes, its standard error, their number."""
+        if self.twin is None or self.moves_from is None:
+            return None
+        static = {(row.seed, row.step): getattr(row, measure) for row in self._rows(self.twin)}
+        by_seed: dict[int, list[float]] = {}
+        for row in self._rows(self.env):
+            other, value = static.get((row.seed, row.step)), getattr(row, measure)
+            if row.step > self.moves_from and value is not None and other is not None:
+                by_seed.setdefault(row.seed, []).append(value - other)
+        means = [float(np.mean(values)) for values in by_seed.values()]
+        if not means:
+            return None
+        error = float(np.std(means, ddof=1) / len(means) ** 0.5) if len(means) > 1 else float("nan")
+        return float(np.mean(means)), error, len(means)
+
+    def _rows(self, env: str, driver: str = "atr") -> list[Replan]:
+        return [row for row in self.replans if (row.env, row.driver) == (env, driver)]
+
+    def _shared(self) -> set[tuple[int, int]]:
+        scenes = [{(row.seed, row.step) for row in self._rows(env)} for env in (self.env, self.twin) if env]
+        return set.intersection(*scenes)
+
+    def save(self, path: Path) -> None:
+        """PATH.json, and PATH.csv with the replanning steps alone."""
+        content = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        content |= {
+            "outcomes": [dataclasses.asdict(one) for one in self.outcomes],
+            "replans": [dataclasses.asdict(one) for one in self.replans],
+            "traces": {str(seed): trace_out(trace) for seed, trace in self.traces.items()},
+        }
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, [f.name for f in dataclasses.fields(Replan)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(dataclasses.asdict(one) for one in self.replans)
+        write_atomic(path.with_name(path.name + ".csv"), text.getvalue().encode())
+        encoded = json.dumps({"format": FORMAT, **content}, indent=1, allow_nan=False)
+        write_atomic(path.with_name(path.name + ".json"), encoded.encode())
+
+    @classmethod
+    def load(cls, path: Path) -> ConfidenceStudy:
+        """From the .json that `save` wrote."""
+        try:
+            content: dict[str, Any] = json.loads(path.read_text())
+            if content.pop("format") != FORMAT:
+                raise ValueError(f"its format is not {FORMAT}")
+            content["outcomes"] = tuple(Outcome(**one) for one in content["outcomes"])
+            content["replans"] = tuple(Replan(**one) for one in content["replans"])
+            content["traces"] = {int(seed): trace_in(trace) for seed, trace in content["traces"].items()}
+            return cls(**content)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"{path} is no confidence study ({error!r}): run `mgp analyze confidence` again") from error
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None

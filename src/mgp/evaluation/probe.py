@@ -1,0 +1,90 @@
+"""An MGP-Long that drives as ever and notes, at each replanning, what other maskings would have made of its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mgp.errors import ConfigError
+from mgp.policies.base import PlanTrace, Policy
+from mgp.policies.mgp import MGP
+from mgp.sampling.long import Edit
+
+# what is masked: the least sure tokens, as ATR does, or the surest
+MASKINGS = {"low": "atr", "high": "inverse"}
+
+
+@dataclass(frozen=True)
+class ProbedTrace(PlanTrace):
+    """The trace of the plan, and two edits of it that start from the same plan and observation.
+
+    At the first plan nothing stands yet: `standing` is NaN there and nothing is masked or flipped.
+    """
+
+    standing: np.ndarray  # (R, N) confidence of the plan before the edit, under the new observation (equation 4)
+    low_masked: np.ndarray  # (R, N) bool, masking the least sure
+    low_flipped: np.ndarray  # (R, N) bool, of these the tokens that came back as another code
+    high_masked: np.ndarray  # (R, N) bool, masking the surest
+    high_flipped: np.ndarray  # (R, N) bool
+
+
+class Probed(Policy):
+    """The actions are those of the policy inside, to the bit: `MGP.what_if` touches neither plan nor generators."""
+
+    def __init__(self, policy: MGP):
+        if policy.config.policy != "long":
+            raise ConfigError(
+                "MGP-Short keeps no plan whose confidence could be followed: study an MGP-Long, e.g."
+                f" `mgp train --preset metaworld-long --task {policy.config.env.name}`"
+            )
+        self.policy = policy
+        self.history, self.execution_horizon = policy.history, policy.execution_horizon
+        self.observation_shapes = policy.observation_shapes
+        self.reset([0])
+
+    def reset(self, seeds: Sequence[int]) -> None:
+        self._forget()
+        self.policy.reset(seeds)
+        self._notes: list[dict[str, np.ndarray]] = []
+        self._shape = (len(seeds), self.policy.config.tokens)
+
+    def plan(self, observation: dict[str, np.ndarray], observed: np.ndarray | None = None) -> np.ndarray:
+        seen = np.ones(self._shape[0], bool) if observed is None else np.asarray(observed, bool)
+        note: dict[str, np.ndarray] = {"standing": np.full(self._shape, np.nan)}
+        for name, scoring in MASKINGS.items():
+            edit = self.policy.what_if(observation, observed, scoring=scoring, variant="long")
+            masked, flipped = np.zeros(self._shape, bool), np.zeros(self._shape, bool)
+            if edit is not None:
+                masked[seen], flipped[seen] = flips(edit)
+                note["standing"][seen] = edit.scores.cpu().numpy()
+            note |= {f"{name}_masked": masked, f"{name}_flipped": flipped}
+        self._notes.append(note)
+        return self.policy.plan(observation, observed)
+
+    def trace(self, episode: int) -> ProbedTrace | None:
+        plan = self.policy.trace(episode)
+        if plan is None:
+            return None
+        probes = {key: np.stack([note[key][episode] for note in self._notes]) for key in self._notes[0]}
+        return ProbedTrace(**vars(plan), **probes)
+
+    def save(self, folder: Path) -> None:
+        self.policy.save(folder)
+
+    @classmethod
+    def load(cls, folder: Path) -> Probed:
+        return cls(MGP.load(folder))
+
+
+def flips(edit: Edit) -> tuple[np.ndarray, np.ndarray]:
+    """Masked tokens (O, N) bool, and those of them that hold another code after the refinement than before it."""
+    masked = edit.rounds > 0
+    return masked.cpu().numpy(), (masked & (edit.tokens != edit.before)).cpu().numpy()
+
+
+def load_probed(load: Callable[[], MGP]) -> Probed:
+    """Picklable, for worker processes: `functools.partial(load_probed, run.loader())`."""
+    return Probed(load())

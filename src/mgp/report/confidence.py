@@ -1,0 +1,142 @@
+"""A confidence study as a page of its own, and as a section of the report."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from mgp import __version__
+from mgp.evaluation.confidence_results import ConfidenceStudy, Masking, Measure
+from mgp.evaluation.statistics import wilson
+from mgp.files import write_atomic
+from mgp.report.confidence_figures import confidence_curve, flip_bars
+from mgp.report.paper import paper_flips, paper_success
+from mgp.report.sections import MAP_KEY, plan_maps, section
+from mgp.report.tables import table
+from mgp.report.template import fill
+
+MEASURES: dict[Measure, str] = {
+    "standing": "pending tokens, as they stood",
+    "standing_next": "tokens executed next, as they stood",
+    "refined": "pending tokens, refined",
+    "refined_next": "tokens executed next, refined",
+}
+CURVES: tuple[tuple[str, Measure, str], ...] = (
+    ("p", "standing", "Confidence of the pending tokens"),
+    ("n", "standing_next", "Confidence of the tokens executed next"),
+)
+FLIP_HEAD = ("masked", "flips", "tokens", "success", "paper (disassemble)")
+# (name, masking, driver): as in the paper each masking drives; and the surest on the plans that ATR came by
+FLIPS: tuple[tuple[str, Masking, str], ...] = (
+    ("least sure (ATR)", "low", "atr"),
+    ("surest", "high", "inverse"),
+    ("surest, on ATR's plans", "high", "atr"),
+)
+NONE = "-"
+
+
+def write_study(study: ConfidenceStudy, output: Path) -> Path:
+    """One HTML page that needs no other file and no network. Returns `output`."""
+    facts = [
+        f"trained on {study.trained_on}",
+        f"{len(study.seeds)} unseen episodes, seeds {study.seeds[0]} to {study.seeds[-1]}",
+        f"{study.mask_ratio:.0%} of the pending tokens masked",
+        f"temperature {study.temperature:g}",
+    ]
+    page = fill(
+        title=escape(f"How sure MGP-Long is: {study.env}"),
+        lead=" · ".join(map(escape, facts)),
+        sections=study_section(study, "study", maps=len(study.traces)),
+        footer=escape(" · ".join([f"mgp {__version__}", f"commit {study.commit}", study.machine])),
+    )
+    write_atomic(output, page.encode())
+    return output
+
+
+def study_section(study: ConfidenceStudy, prefix: str, maps: int = 1) -> str:
+    """Flip rates, confidence over the replanning steps, and the maps of the first episodes."""
+    start = study.start
+    scenes = {"scene that moves" if study.twin else study.env: study.env}
+    scenes |= {"scene that stands still": study.twin} if study.twin else {}
+    curves = [
+        confidence_curve({name: study.curve(env, measure) for name, env in scenes.items()}, title, start, prefix + key)
+        for key, measure, title in CURVES
+    ]
+    counted = [(name, study.flips(masking, driver), _paper(masking, name)) for name, masking, driver in FLIPS]
+    rates = [(name, flips.rate, paper) for name, flips, paper in counted if flips.masked]
+    head, body = confidence_rows(study)
+    drawn = "".join(
+        f"<h3>{escape(f'MGP-Long on {study.env}, seed {seed}')}</h3>{plan_maps(trace, f'{prefix}m{seed}', start)}"
+        for seed, trace in list(study.traces.items())[:maps]
+    )
+    return section(
+        f"Confidence study: {study.env}",
+        _table(FLIP_HEAD, flip_rows(study))
+        + (f'<div class="figures">{flip_bars(rates, f"{prefix}f")}</div>' if rates else "")
+        + "<p>A masked token <b>flips</b> if it comes back from the refinement as another code. Each masking drove the "
+        "robot over the same seeds, as in the paper (orange strokes: its figures, on disassemble); in the last row the "
+        "surest tokens are masked instead, and refined, on the very plans and observations of the first row, without "
+        "consequence for the robot."
+        "</p><h3>Confidence over the replanning steps</h3>"
+        + _table(head, body)
+        + f'<div class="figures">{"".join(curves)}</div>'
+        + "<p>The curves show the plan <i>as it stood</i>: the probability of its tokens under the new observation, "
+        "before they are refined; mean and quartiles of the episodes still running."
+        + (" The dashed line is where the scene begins to move." if start is not None else "")
+        + "</p>"
+        + drawn
+        + (MAP_KEY if drawn else ""),
+    )
+
+
+def flip_rows(study: ConfidenceStudy) -> list[tuple[str, ...]]:
+    """Text cells below FLIP_HEAD."""
+    rows: list[tuple[str, ...]] = []
+    for name, masking, driver in FLIPS:
+        flips, driving = study.flips(masking, driver), (masking == "low") == (driver == "atr")
+        successes, count = study.success(study.env, driver)
+        low, high = wilson(successes, count)
+        paper = _paper(masking, name)
+        reached = f"{successes / count:.2f} [{low:.2f}, {high:.2f}]" if driving and count else NONE
+        theirs = paper_success("MGP-Long", "metaworld/disassemble") if masking == "low" else None
+        rows.append(
+            (
+                f"{study.mask_ratio:.0%} {name}",
+                f"{flips.rate:.1%}" if flips.masked else NONE,
+                f"{flips.flipped} of {flips.masked}",
+                reached,
+                NONE if paper is None else f"{paper:.1%}, " + (f"success {theirs:.2f}" if theirs else "less success"),
+            )
+        )
+    return rows
+
+
+def confidence_rows(study: ConfidenceStudy) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Head and text cells: mean confidence before and after the scene begins to move, or over all replanning steps."""
+    if study.moves_from is None:
+        head: tuple[str, ...] = ("mean confidence of", "all replanning steps")
+        return head, [(name, _number(study.before_after(study.env, key)[0])) for key, name in MEASURES.items()]
+    head = ("mean confidence of", f"up to step {study.moves_from}", "after, it moves")
+    head += ("static: up to then", "static: after", "moving - static, after") if study.twin else ()
+    rows = []
+    for key, name in MEASURES.items():
+        values = [*study.before_after(study.env, key), *(study.before_after(study.twin, key) if study.twin else ())]
+        cells = [_number(value) for value in values]
+        if study.twin:
+            drop = study.drop(key)
+            cells.append(NONE if drop is None else f"{drop[0]:+.4f} ± {drop[1]:.4f} ({drop[2]} episodes)")
+        rows.append((name, *cells))
+    return head, rows
+
+
+def _paper(masking: Masking, name: str) -> float | None:
+    """The paper's figure is of a masking that drives; it has none of the last row's kind."""
+    return paper_flips(masking) if name in (FLIPS[0][0], FLIPS[1][0]) else None
+
+
+def _number(value: float | None) -> str:
+    return NONE if value is None else f"{value:.4f}"
+
+
+def _table(head: tuple[str, ...], body: list[tuple[str, ...]]) -> str:
+    return table([escape(name) for name in head], [[escape(cell) for cell in row] for row in body])
