@@ -84,14 +84,24 @@ class Run:
 
     def loader(self, device: str = "cpu", **sampling: Any) -> partial[MGP]:
         """A picklable function that loads the policy, for worker processes."""
-        return partial(load_policy, self.checkpoint, device=device, **sampling)
+        return partial(load_policy, self.policy, device=device, **sampling)
+
+    @property
+    def policy(self) -> Path:
+        """The checkpoint, if there is a policy in it: an interrupted run may have its tokenizer only."""
+        if self.meta["progress"]["stage"] == 0:
+            raise CheckpointError(
+                f"{self.folder} was interrupted before its policy was trained (newest: {self.checkpoint.name}):"
+                " run `mgp train` again with the same options, it goes on from there"
+            )
+        return self.checkpoint
 
 
 def load_policy(folder: Path | str, device: str = "cpu", **sampling: Any) -> MGP:
     """The policy of a checkpoint folder or of a run, sampled as asked: `load_policy("runs/x", temperature=0.5)`."""
     folder = Path(folder)
     if (folder / "checkpoints").is_dir():
-        folder = Run.open(folder).checkpoint
+        folder = Run.open(folder).policy
     policy = MGP.load(folder, device=device)
     return policy.with_sampling(**sampling) if sampling else policy
 

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import tyro
 
-from mgp.errors import CheckpointError
 from mgp.evaluation.confidence import study_confidence
 from mgp.evaluation.confidence_results import ConfidenceStudy
 from mgp.report.confidence import FLIP_HEAD, confidence_rows, flip_rows, write_study
@@ -40,7 +39,6 @@ class Analyze:
 def main(arguments: list[str]) -> None:
     args = tyro.cli(Analyze, args=arguments, prog="mgp analyze")
     run = Run.open(args.run)
-    check_trained(run)
     env = run.config.env
     name = args.env or env.name
     study = study_confidence(
@@ -58,15 +56,6 @@ def main(arguments: list[str]) -> None:
     write_study(study, page)
     print(describe(study))
     print(f"page: {page.resolve()}\nfigures: {path}.json, {path}.csv")
-
-
-def check_trained(run: Run) -> None:
-    """An interrupted run may have its tokenizer only, and a network that has learnt nothing yet."""
-    if run.meta["progress"]["stage"] == 0:
-        raise CheckpointError(
-            f"{run.folder} was interrupted before its policy was trained (newest checkpoint: {run.checkpoint.name}):"
-            " run `mgp train` again with the same options, it goes on from there"
-        )
 
 
 def describe(study: ConfidenceStudy) -> str:
