@@ -1,14 +1,17 @@
 import base64
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 from PIL import Image
 
 from mgp.evaluation import Evaluation
+from mgp.evaluation.episode import EpisodeResult
 from mgp.report.figures import mask_map, thin
 from mgp.report.paper import paper_latency, paper_level, paper_success
 from mgp.report.pictures import animation, spread
+from mgp.report.tables import success_table
 
 
 def test_paper_figures():
@@ -17,6 +20,18 @@ def test_paper_figures():
     assert paper_success("MGP-Short", "metaworld/reach") == 0.44
     assert paper_success("MGP-Long", "metaworld/reach") is None
     assert paper_success("MGP-Short", "libero/reach") is None
+    assert paper_success("MGP-Short", "metaworld/assembly", 0.35) == 0.15
+    assert paper_success("MGP-Long", "metaworld/push", 0.7) == 0.38
+    assert paper_success("MGP-Short", "metaworld/assembly", 0.5) is None, "a figure without dropouts is no stand-in"
+    assert paper_success("MGP-Full", "metaworld/assembly", 0.5) == 0.3, "it looks once only"
+    assert paper_success("MGP-Long", "metaworld-dynamic/basketball") == 1.0
+    assert paper_success("MGP-Short", "buttons/on-off") == 0.0
+
+
+def test_a_policy_of_another_task_has_no_figure_in_the_paper():
+    one = Evaluation("MGP-Long", "metaworld-dynamic/push", "cloud", (EpisodeResult(1, True, 3, 3, 1),))
+    assert '<path class="paper"' in success_table([one])
+    assert '<path class="paper"' not in success_table([replace(one, variant={"trained_on": "metaworld/push"})])
     assert paper_level("metaworld/push") == "hard"
     assert paper_latency("MGP-Short") == (3, 135)
     assert paper_latency("MGP-Long") == (None, 80)

@@ -12,10 +12,16 @@ def _rows(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(resources.files("mgp.report").joinpath(name).read_text().splitlines()))
 
 
-def paper_success(method: str, task: str) -> float | None:
-    """Success rate of a method on a task named as here ("metaworld/assembly"), None where the paper has none."""
+def paper_success(method: str, task: str, missing: float = 0.0) -> float | None:
+    """Success rate of a method on a task named as here ("metaworld/assembly"), None where the paper has none.
+
+    `missing`: the probability that an observation is withheld. Full looks once, so its figure is that of every such.
+    """
+    for row in _rows("paper_challenges.csv"):
+        if (row["task"], row["method"], float(row["missing"])) == (task, method, missing):
+            return float(row["success"])
     family, _, name = task.partition("/")
-    if family != "metaworld":
+    if family != "metaworld" or (missing and "Full" not in method):
         return None
     for row in _rows("paper_metaworld.csv"):
         if row["task"] == name and row["method"] == method:

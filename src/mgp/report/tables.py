@@ -17,8 +17,8 @@ def success_table(evaluations: Sequence[Evaluation]) -> str:
     body = []
     for one in evaluations:
         low, high = one.interval
-        paper = paper_success(one.method, one.task)
-        reference = paper_success("DP3", one.task) if one.method != "DP3" else None
+        paper = _paper(one, one.method)
+        reference = _paper(one, "DP3") if one.method != "DP3" else None
         aside = f'<small class="line">DP3 {reference:.2f}</small>' if reference is not None else ""
         body.append(
             (
@@ -32,6 +32,13 @@ def success_table(evaluations: Sequence[Evaluation]) -> str:
             )
         )
     return table(head, body)
+
+
+def _paper(one: Evaluation, method: str) -> float | None:
+    """The paper's figure under the same conditions; it has none for bursts, a lost camera or another task's policy."""
+    if {"missing_burst", "missing_from", "trained_on"} & set(one.variant):
+        return None
+    return paper_success(method, one.task, one.missing)
 
 
 def latency_table(evaluations: Sequence[Evaluation]) -> str:
