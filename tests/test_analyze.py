@@ -47,7 +47,15 @@ def test_the_study_is_printed_written_and_shown_in_the_report(run, tmp_path, cap
     words = ["analyze", "confidence", str(run), "--env", MOVING, "--episodes", "2", "--workers", "1"]
     main([*words, "--output", str(tmp_path / "page.html")])
     said = " ".join(capsys.readouterr().out.split())
-    for part in ("seeds 40000 to 40001", "60.6%", "15.1%", "on ATR's plans", "up to step 50", "moving - static"):
+    for part in (
+        "seeds 40000 to 40001",
+        "flips by action (> 0.05)",
+        "60.6%",
+        "15.1%",
+        "on ATR's plans",
+        "up to step 50",
+        "moving - static",
+    ):
         assert part in said
     path = run / "analysis" / "confidence-metaworld-dynamic-basketball-midway-seed40000.json"
     assert path.is_file()

@@ -8,7 +8,6 @@ import functools
 
 import numpy as np
 import pytest
-import torch
 from wave_robot import MOVES_FROM, WaveEnv, make_wave
 
 import small
@@ -16,9 +15,8 @@ from mgp.errors import ConfigError, DataError, SeedOverlapError
 from mgp.evaluation.confidence import study_confidence
 from mgp.evaluation.confidence_results import ConfidenceStudy, Outcome, Replan
 from mgp.evaluation.episode import Recording
-from mgp.evaluation.probe import Probed, flips
+from mgp.evaluation.probe import ACTION_CHANGE, Probed
 from mgp.evaluation.rollout import rollout
-from mgp.sampling.long import Edit
 
 SEEDS = [100, 101, 102]
 
@@ -44,15 +42,6 @@ def study() -> ConfidenceStudy:
         progress=False,
         make=make_wave,
     )
-
-
-def test_a_flip_is_a_masked_token_that_came_back_as_another_code():
-    before = torch.tensor([[1, 2, 3, 4, 5]])
-    tokens = torch.tensor([[1, 9, 3, 8, 7]])  # the last one changed without being masked
-    rounds = torch.tensor([[0, 1, 2, 2, 0]])
-    masked, flipped = flips(Edit(tokens, torch.zeros(1, 5), rounds, before, torch.zeros(1, 5)))
-    assert masked.tolist() == [[False, True, True, True, False]]
-    assert flipped.tolist() == [[False, True, False, True, False]]
 
 
 @pytest.mark.parametrize("scoring", ["atr", "inverse"])
@@ -102,6 +91,8 @@ def test_both_maskings_drive_and_the_static_twin_is_run_beside(study):
         low, high = study.flips("low", driver), study.flips("high", driver)
         assert low.masked == high.masked > 0
         assert 0 <= low.rate <= 1
+        assert 0 < study.flips("low", driver, "action").flipped <= low.masked
+    assert study.action_change == ACTION_CHANGE
     assert list(study.traces) == SEEDS
     ends = {one.seed: one.steps for one in study.outcomes if (one.env, one.driver) == ("toy/moving", "atr")}
     assert all(len(study.traces[seed].executed) == -(-ends[seed] // 4) for seed in SEEDS), "no plan after the end"
@@ -119,12 +110,12 @@ def test_until_the_scene_moves_the_twins_are_the_same_and_then_they_differ(study
 
 def test_means_before_and_after_by_hand():
     def row(env: str, seed: int, step: int, value: float | None) -> Replan:
-        return Replan(env, "atr", seed, step // 4 + 1, step, value, value, value, value, 10, 4, 10, 1)
+        return Replan(env, "atr", seed, step // 4 + 1, step, value, value, value, value, 10, 4, 3, 10, 1, 0)
 
     moving = [row("m", 0, 0, None), row("m", 0, 4, 0.8), row("m", 0, 8, 0.6), row("m", 0, 12, 0.2), row("m", 1, 8, 0.4)]
     static = [row("s", 0, 0, None), row("s", 0, 4, 0.8), row("s", 0, 8, 0.7), row("s", 1, 8, 0.8)]
     outcomes = (Outcome("m", "atr", 0, True, 16), Outcome("m", "atr", 1, False, 12))
-    study = ConfidenceStudy("m", "m", "s", 4, 4, 0.7, 0.0, outcomes, tuple(moving + static), {})
+    study = ConfidenceStudy("m", "m", "s", 4, 4, 0.7, 0.0, 0.05, outcomes, tuple(moving + static), {})
     # after 4 steps nothing has moved yet; step 12 counts for nothing, as the static episode had ended by then
     assert study.before_after("m", "standing") == (0.8, 0.5)
     assert study.before_after("s", "standing") == (0.8, pytest.approx(0.75))
@@ -133,6 +124,8 @@ def test_means_before_and_after_by_hand():
     assert study.flips("low") == (20, 50)
     assert study.flips("low").rate == 0.4
     assert study.flips("high").rate == 0.1
+    assert study.flips("low", kind="action") == (15, 50)
+    assert study.flips("high", kind="action").rate == 0
     assert study.success("m") == (1, 2)
     curve = study.curve("m", "standing")
     assert (curve.replans, curve.mean) == ([2, 3, 4], [0.8, 0.5, 0.2])
@@ -150,10 +143,12 @@ def test_what_is_saved_is_read_again_and_damage_is_named(study, tmp_path):
         lines = list(csv.DictReader(file))
     assert len(lines) == len(study.replans)
     assert lines[0]["standing"] == ""
-    assert int(lines[1]["low_masked"]) == study.replans[1].low_masked
-    (tmp_path / "y.json").write_text('{"format": 1, "replans": [')
-    with pytest.raises(DataError, match="mgp analyze confidence"):
-        ConfidenceStudy.load(tmp_path / "y.json")
+    for name in ("low_masked", "low_flipped", "low_flipped_action", "high_flipped_action"):
+        assert int(lines[1][name]) == getattr(study.replans[1], name)
+    for broken in ('{"format": 2, "replans": [', '{"format": 1, "replans": []}'):  # 1 had no flips by action
+        (tmp_path / "y.json").write_text(broken)
+        with pytest.raises(DataError, match="mgp analyze confidence"):
+            ConfidenceStudy.load(tmp_path / "y.json")
 
 
 def test_seeds_of_demonstrations_and_short_are_refused():

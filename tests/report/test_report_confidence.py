@@ -28,7 +28,7 @@ def made_up(twin: str | None = STATIC) -> ConfidenceStudy:
         Replan(
             *(name, driver, seed, step // 12 + 1, step),
             *(None if step == 0 else value, None if step == 0 else value / 2, value, value / 2),
-            *((0, 0, 0, 0) if step == 0 else (30, 18, 30, 6)),
+            *((0,) * 6 if step == 0 else (30, 18, 9, 30, 6, 3)),
         )
         for name, driver in kinds
         for seed in seeds
@@ -38,7 +38,19 @@ def made_up(twin: str | None = STATIC) -> ConfidenceStudy:
     outcomes = tuple(Outcome(name, driver, seed, seed % 2 == 0, 120) for name, driver in kinds for seed in seeds)
     traces = {seed: trace(10, 50, random) for seed in seeds[:2]}
     return ConfidenceStudy(
-        env, STATIC, twin, 50 if twin else None, 12, 0.7, 0.0, outcomes, tuple(replans), traces, "0123", "A machine"
+        env,
+        STATIC,
+        twin,
+        50 if twin else None,
+        12,
+        0.7,
+        0.0,
+        0.05,
+        outcomes,
+        tuple(replans),
+        traces,
+        "0123",
+        "A machine",
     )
 
 
@@ -58,14 +70,18 @@ def test_the_page_of_a_study_is_whole_and_has_its_figures(twin, tmp_path):
         ("Map of masked tokens", 2),
         ("Confidence of the pending tokens over", 1),
         ("Confidence of the tokens executed next over", 1),
-        ("Masked tokens that change", 1),
+        ("Flips by code", 1),
+        ("Flips by action", 1),
     ):
         assert text.count(f'aria-label="{label}') == times
     for figure in re.findall(r"<svg .*?</svg>", text, re.S):
         ElementTree.fromstring(figure)
     said = words(text)
-    assert "70% least sure (ATR) 60.0% 648 of 1080 0.50 [0.15, 0.85] 60.6%, success 0.86" in said
-    assert "70% surest, on ATR&#x27;s plans 20.0% 216 of 1080" in said
+    assert "flips by code paper, by code (disassemble) flips by action (&gt; 0.05) success" in said
+    row = "60.0% (648 of 1080) 60.6%, success 0.86 30.0% (324 of 1080) 0.50 [0.15, 0.85]"
+    assert f"70% least sure (ATR) {row}" in said
+    assert "70% surest, on ATR&#x27;s plans 20.0% (216 of 1080) - 10.0% (108 of 1080)" in said
+    assert "changes by more than 0.05" in said
     marks = text.count("stroke-dasharray: 8,4")
     assert ("up to step 50" in said, marks) == ((True, 6) if twin else (False, 0)), "a mark where it begins to move"
 
@@ -79,7 +95,7 @@ def test_the_page_of_a_study_opens_in_a_browser(tmp_path):
             assert browser.ask("document.documentElement.scrollWidth") <= width
             drawn = "[...document.querySelectorAll('.figures svg')].map(s => s.getBBox().width * s.clientWidth)"
             areas = browser.ask(drawn)
-            assert len(areas) == 7
+            assert len(areas) == 8
             assert min(areas) > 0
         assert browser.complaints() == []
 

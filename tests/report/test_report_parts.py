@@ -8,7 +8,8 @@ from PIL import Image
 
 from mgp.evaluation import Evaluation
 from mgp.evaluation.episode import EpisodeResult
-from mgp.report.figures import mask_map, thin
+from mgp.policies.base import PlanTrace
+from mgp.report.figures import confidence_map, mask_map, thin
 from mgp.report.paper import paper_latency, paper_level, paper_success
 from mgp.report.pictures import animation, spread
 from mgp.report.tables import success_table
@@ -70,3 +71,20 @@ def test_mask_map_marks_executed_kept_and_masked(runs):
             executed = token < trace.executed[step]
             expected = (247, 168, 196) if executed else colours[trace.masked[step, token]]
             assert tuple(cells[step, token]) == expected
+
+
+def test_the_heat_map_tells_small_confidences_apart_and_its_scale_names_them():
+    confidence = np.array([[0, 0.001, 0.01, 0.1, 1.0]])
+    drawn = confidence_map(PlanTrace(np.zeros(1, int), np.zeros((1, 5), int), confidence, np.zeros((1, 5), int)), "x")
+    pictures = re.findall(r'base64,([^"]*)"', drawn)  # the map and its scale, in either order
+    arrays = [
+        np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")).astype(int) for data in pictures
+    ]
+    (cells,) = [array[:, 0] for array in arrays if array.shape[:2] == (5, 1)]
+    if cells[0].sum() > cells[-1].sum():  # the picture may be stored upside down
+        cells = cells[::-1]
+    steps = np.abs(np.diff(cells, axis=0)).sum(1)
+    assert steps[0] == 0, "all below the scale look alike"
+    assert steps[1:].min() > 80, "a factor of ten is plain to see"
+    labels = re.findall(r">([^<>]+)</text>", drawn)
+    assert all(label in labels for label in ("≤ 0.001", "0.01", "0.1", "1"))

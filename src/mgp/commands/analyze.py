@@ -8,7 +8,7 @@ import tyro
 
 from mgp.evaluation.confidence import study_confidence
 from mgp.evaluation.confidence_results import ConfidenceStudy
-from mgp.report.confidence import FLIP_HEAD, confidence_rows, flip_rows, write_study
+from mgp.report.confidence import confidence_rows, flip_rows, write_study
 from mgp.runs import Run, pick_device
 
 
@@ -20,7 +20,8 @@ class Analyze:
     - mean confidence of the tokens still to be executed, by replanning step; if the scene begins to move, before and
       after that, beside the same seeds in the scene that stands still;
     - flip rate: the share of masked tokens that come back as another code, masking the least sure ones (ATR) and the
-      surest, each driving the robot itself as in the paper, and both on the very same plans and observations.
+      surest, each driving the robot itself as in the paper, and both on the very same plans and observations;
+    - flips by action: the share whose decoded actions change, as many codes mean almost the same actions.
 
     Writes a page, a JSON and a CSV (a line for each replanning step) to RUN/analysis; `mgp report` shows them too.
 
@@ -61,7 +62,7 @@ def main(arguments: list[str]) -> None:
 def describe(study: ConfidenceStudy) -> str:
     seeds = study.seeds
     title = f"MGP-Long trained on {study.trained_on}, in {study.env}: seeds {seeds[0]} to {seeds[-1]}"
-    tables = [(FLIP_HEAD, flip_rows(study)), confidence_rows(study)]
+    tables = [flip_rows(study), confidence_rows(study)]
     return "\n\n".join([title, *(aligned([head, *body]) for head, body in tables)])
 
 

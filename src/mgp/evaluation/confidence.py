@@ -7,6 +7,9 @@ on the same seeds. But the two drivers soon stand in different places with diffe
 by more than the choice of tokens. Therefore, at every replanning, both maskings are also applied to the *same* plan
 under the *same* observation, and only the driver's own comes to pass (`probe.py`).
 
+The paper counts changes of *code*. With a codebook of near-duplicates most of them change nothing that the robot would
+do, so tokens whose decoded *actions* change are counted beside them (`probe.ACTION_CHANGE`).
+
 The first plan of an episode is left out of the flips: it replaces nothing. Episodes end at success, as in `evaluate`.
 """
 
@@ -24,7 +27,7 @@ from mgp.evaluation.confidence_results import ConfidenceStudy, Outcome, Replan
 from mgp.evaluation.episode import EpisodeResult, Recording
 from mgp.evaluation.evaluate import check_seeds
 from mgp.evaluation.parallel import Job, run_episodes
-from mgp.evaluation.probe import MASKINGS, ProbedTrace, load_probed
+from mgp.evaluation.probe import ACTION_CHANGE, MASKINGS, ProbedTrace, load_probed
 from mgp.evaluation.provenance import commit, machine
 from mgp.policies.base import PlanTrace
 from mgp.policies.mgp import MGP
@@ -80,6 +83,7 @@ def study_confidence(
         execution_horizon=policy.execution_horizon,
         mask_ratio=policy.config.sampling.mask_ratio,
         temperature=policy.config.sampling.temperature,
+        action_change=ACTION_CHANGE,
         outcomes=tuple(outcomes),
         replans=tuple(replans),
         traces=traces,
@@ -96,7 +100,7 @@ def rows(result: EpisodeResult, env: str, driver: str, horizon: int, per_token: 
         counts = {
             f"{name}_{kind}": int(getattr(trace, f"{name}_{kind}")[index].sum())
             for name in MASKINGS
-            for kind in ("masked", "flipped")
+            for kind in ("masked", "flipped", "flipped_action")
         }
         out.append(
             Replan(

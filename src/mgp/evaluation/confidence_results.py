@@ -18,9 +18,10 @@ from mgp.evaluation.results import trace_in, trace_out
 from mgp.files import write_atomic
 from mgp.policies.base import PlanTrace
 
-FORMAT = 1
+FORMAT = 2
 Measure = Literal["standing", "standing_next", "refined", "refined_next"]
 Masking = Literal["low", "high"]
+Kind = Literal["code", "action"]  # of flip: the paper's, and the one that the robot would notice
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,10 @@ class Replan:
     refined_next: float | None
     low_masked: int  # tokens masked as the least sure, and how many came back as another code
     low_flipped: int
+    low_flipped_action: int  # masked ones whose decoded actions changed by more than `ConfidenceStudy.action_change`
     high_masked: int  # the same plan and observation, the surest masked instead
     high_flipped: int
+    high_flipped_action: int
 
 
 class Flips(NamedTuple):
@@ -78,6 +81,7 @@ class ConfidenceStudy:
     execution_horizon: int  # control steps from one replanning to the next
     mask_ratio: float
     temperature: float
+    action_change: float  # a flip by action is a change by more than this, of actions normalised to [-1, 1]
     outcomes: tuple[Outcome, ...]
     replans: tuple[Replan, ...]
     traces: dict[int, PlanTrace]  # of the first seeds, driven by ATR
@@ -98,10 +102,10 @@ class ConfidenceStudy:
         outcomes = [one.success for one in self.outcomes if (one.env, one.driver) == (env, driver)]
         return sum(outcomes), len(outcomes)
 
-    def flips(self, masking: Masking, driver: str = "atr") -> Flips:
+    def flips(self, masking: Masking, driver: str = "atr", kind: Kind = "code") -> Flips:
         """Flips of a masking, counted on the plans and observations that `driver` came by."""
         rows = self._rows(self.env, driver)
-        names = f"{masking}_flipped", f"{masking}_masked"
+        names = f"{masking}_flipped{'_action' if kind == 'action' else ''}", f"{masking}_masked"
         return Flips(*(sum(getattr(row, name) for row in rows) for name in names))
 
     def curve(self, env: str, measure: Measure) -> Curve:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from mgp.errors import ConfigError
 from mgp.policies.base import PlanTrace, Policy
@@ -15,6 +17,10 @@ from mgp.sampling.long import Edit
 
 # what is masked: the least sure tokens, as ATR does, or the surest
 MASKINGS = {"low": "atr", "high": "inverse"}
+# A token flips by action if one of its actions changes by more than this, normalised to [-1, 1]. Many of the 1024 codes
+# are near-duplicates, so that a change of code alone says little. The tokenizer's own error is about 0.006 (root of the
+# squared error in README.md): what exceeds this many times over is another motion, not another name for the same one.
+ACTION_CHANGE = 0.05
 
 
 @dataclass(frozen=True)
@@ -27,8 +33,10 @@ class ProbedTrace(PlanTrace):
     standing: np.ndarray  # (R, N) confidence of the plan before the edit, under the new observation (equation 4)
     low_masked: np.ndarray  # (R, N) bool, masking the least sure
     low_flipped: np.ndarray  # (R, N) bool, of these the tokens that came back as another code
+    low_flipped_action: np.ndarray  # (R, N) bool, of these the tokens whose actions changed by over ACTION_CHANGE
     high_masked: np.ndarray  # (R, N) bool, masking the surest
     high_flipped: np.ndarray  # (R, N) bool
+    high_flipped_action: np.ndarray  # (R, N) bool
 
 
 class Probed(Policy):
@@ -56,11 +64,12 @@ class Probed(Policy):
         note: dict[str, np.ndarray] = {"standing": np.full(self._shape, np.nan)}
         for name, scoring in MASKINGS.items():
             edit = self.policy.what_if(observation, observed, scoring=scoring, variant="long")
-            masked, flipped = np.zeros(self._shape, bool), np.zeros(self._shape, bool)
+            masked, flipped, acting = (np.zeros(self._shape, bool) for _ in range(3))
             if edit is not None:
                 masked[seen], flipped[seen] = flips(edit)
+                acting[seen] = flips_by_action(self.policy, edit)
                 note["standing"][seen] = edit.scores.cpu().numpy()
-            note |= {f"{name}_masked": masked, f"{name}_flipped": flipped}
+            note |= {f"{name}_masked": masked, f"{name}_flipped": flipped, f"{name}_flipped_action": acting}
         self._notes.append(note)
         return self.policy.plan(observation, observed)
 
@@ -83,6 +92,23 @@ def flips(edit: Edit) -> tuple[np.ndarray, np.ndarray]:
     """Masked tokens (O, N) bool, and those of them that hold another code after the refinement than before it."""
     masked = edit.rounds > 0
     return masked.cpu().numpy(), (masked & (edit.tokens != edit.before)).cpu().numpy()
+
+
+def flips_by_action(policy: MGP, edit: Edit) -> np.ndarray:
+    """Masked tokens (O, N) bool whose actions the refinement changes by more than ACTION_CHANGE."""
+    change = action_change(policy.decoded(edit.before), policy.decoded(edit.tokens))
+    return ((edit.rounds > 0).cpu() & (change > ACTION_CHANGE)).numpy()
+
+
+def action_change(before: Tensor, after: Tensor) -> Tensor:
+    """The largest change (O, N) over the actions of a token and their dimensions, (O, N, actions, A) as decoded.
+
+    Whole plans are decoded, since a token's actions also depend on its neighbours: they may change without its code.
+    Of two plans that are over (NaN) both hold, so that nothing changes; if only one of them is, everything does.
+    """
+    over = before.isnan() & after.isnan()
+    change = (after - before).abs().nan_to_num(torch.inf)
+    return change.masked_fill(over, 0).amax((2, 3))
 
 
 def load_probed(load: Callable[[], MGP]) -> Probed:

@@ -63,6 +63,11 @@ class MGPNetwork(nn.Module):
         return self.encoder(state, cloud, index)
 
     @torch.no_grad()
+    def decoded(self, tokens: Tensor) -> Tensor:
+        """Tokens (B, N) to normalised actions (B, T, A), inside the demonstrated limits of -1 and 1."""
+        return self.tokenizer.decode(tokens).clamp(-1, 1)
+
+    @torch.no_grad()
     def actions(self, tokens: Tensor) -> Tensor:
         """Tokens (B, N) to actions (B, T, A) in the environment's units, inside the demonstrated limits."""
-        return self.normalizer.denormalize("action", self.tokenizer.decode(tokens).clamp(-1, 1))
+        return self.normalizer.denormalize("action", self.decoded(tokens))

@@ -71,6 +71,13 @@ class MGP(Policy):
             lambda tokens, executed: self._logits(tokens, condition, executed), torch.from_numpy(seen), **changes
         )
 
+    @torch.inference_mode()
+    def decoded(self, plan: Tensor) -> Tensor:
+        """Whole plans (B, N) as the actions of their tokens (B, N, actions, A), normalised; NaN where they are over."""
+        codes, over = self._codes(plan)
+        actions = self.network.decoded(codes).cpu().unflatten(1, (plan.shape[1], -1))
+        return actions.masked_fill(over[:, :, None, None], torch.nan)
+
     def _look(
         self, observation: dict[str, np.ndarray], observed: np.ndarray | None
     ) -> tuple[Tensor | None, np.ndarray]:
@@ -133,12 +140,8 @@ class MGP(Policy):
         plan = self._planner.step(
             lambda tokens, executed: self._logits(tokens, condition, executed), torch.from_numpy(seen), run // per
         )
-        # [END] and what follows are never decoded: the last code stands in, and those steps hold position
-        codes = self.network.transformer.vocabulary.codes
-        over = (plan >= codes).cummax(1).values
-        last = torch.where(over, 0, torch.arange(plan.shape[1])).cummax(1).values
-        safe = plan.gather(1, last).clamp_max(codes - 1)
-        actions = self.network.actions(safe.to(self.device)).cpu().numpy()  # (B, T, A)
+        codes, over = self._codes(plan)
+        actions = self.network.actions(codes).cpu().numpy()  # (B, T, A)
         steps = np.arange(start * per, start * per + run)
         chosen = actions[:, np.minimum(steps, actions.shape[1] - 1)]
         ended = (steps >= actions.shape[1]) | over.numpy()[:, np.minimum(steps // per, plan.shape[1] - 1)]
@@ -149,6 +152,16 @@ class MGP(Policy):
             out[:, step] = np.where(ended[:, step, None], self._holding(), chosen[:, step])
             self._last = out[:, step]
         return out
+
+    def _codes(self, plan: Tensor) -> tuple[Tensor, Tensor]:
+        """Codes of a plan, and which of its tokens are over; both (B, N).
+
+        [END] and what follows are never decoded: the last code stands in, and those steps hold position.
+        """
+        codes = self.network.transformer.vocabulary.codes
+        over = (plan >= codes).cummax(1).values
+        last = torch.where(over, 0, torch.arange(plan.shape[1])).cummax(1).values
+        return plan.gather(1, last).clamp_max(codes - 1).to(self.device), over
 
     def _holding(self) -> np.ndarray:
         """(B, A) the action that keeps each robot where it is."""

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 from mgp import __version__
-from mgp.evaluation.confidence_results import ConfidenceStudy, Masking, Measure
+from mgp.evaluation.confidence_results import ConfidenceStudy, Flips, Kind, Masking, Measure
 from mgp.evaluation.statistics import wilson
 from mgp.files import write_atomic
 from mgp.report.confidence_figures import confidence_curve, flip_bars
@@ -25,7 +25,6 @@ CURVES: tuple[tuple[str, Measure, str], ...] = (
     ("p", "standing", "Confidence of the pending tokens"),
     ("n", "standing_next", "Confidence of the tokens executed next"),
 )
-FLIP_HEAD = ("masked", "flips", "tokens", "success", "paper (disassemble)")
 # (name, masking, driver): as in the paper each masking drives; and the surest on the plans that ATR came by
 FLIPS: tuple[tuple[str, Masking, str], ...] = (
     ("least sure (ATR)", "low", "atr"),
@@ -62,8 +61,7 @@ def study_section(study: ConfidenceStudy, prefix: str, maps: int = 1) -> str:
         confidence_curve({name: study.curve(env, measure) for name, env in scenes.items()}, title, start, prefix + key)
         for key, measure, title in CURVES
     ]
-    counted = [(name, study.flips(masking, driver), _paper(masking, name)) for name, masking, driver in FLIPS]
-    rates = [(name, flips.rate, paper) for name, flips, paper in counted if flips.masked]
+    bars = [_flip_bars(study, "code", f"{prefix}f"), _flip_bars(study, "action", f"{prefix}a")]
     head, body = confidence_rows(study)
     drawn = "".join(
         f"<h3>{escape(f'MGP-Long on {study.env}, seed {seed}')}</h3>{plan_maps(trace, f'{prefix}m{seed}', start)}"
@@ -71,12 +69,14 @@ def study_section(study: ConfidenceStudy, prefix: str, maps: int = 1) -> str:
     )
     return section(
         f"Confidence study: {study.env}",
-        _table(FLIP_HEAD, flip_rows(study))
-        + (f'<div class="figures">{flip_bars(rates, f"{prefix}f")}</div>' if rates else "")
-        + "<p>A masked token <b>flips</b> if it comes back from the refinement as another code. Each masking drove the "
-        "robot over the same seeds, as in the paper (orange strokes: its figures, on disassemble); in the last row the "
-        "surest tokens are masked instead, and refined, on the very plans and observations of the first row, without "
-        "consequence for the robot."
+        _table(*flip_rows(study))
+        + (f'<div class="figures">{"".join(bars)}</div>' if any(bars) else "")
+        + "<p>A masked token <b>flips by code</b> if it comes back from the refinement as another code: the paper's "
+        "flip rate (orange strokes: its figures, on disassemble). Many codes mean almost the same actions, so it "
+        f"<b>flips by action</b> if one of its decoded actions changes by more than {study.action_change:g}, where "
+        "demonstrated actions reach from -1 to 1; the paper has no such figure. Each masking drove the robot over the "
+        "same seeds, as in the paper; in the last row the surest tokens are masked instead, and refined, on the very "
+        "plans and observations of the first row, without consequence for the robot."
         "</p><h3>Confidence over the replanning steps</h3>"
         + _table(head, body)
         + f'<div class="figures">{"".join(curves)}</div>'
@@ -89,11 +89,13 @@ def study_section(study: ConfidenceStudy, prefix: str, maps: int = 1) -> str:
     )
 
 
-def flip_rows(study: ConfidenceStudy) -> list[tuple[str, ...]]:
-    """Text cells below FLIP_HEAD."""
+def flip_rows(study: ConfidenceStudy) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Head and text cells: the paper's figures stand beside the flips by code, which it defines."""
+    by_action = f"flips by action (> {study.action_change:g})"
+    head = ("masked", "flips by code", "paper, by code (disassemble)", by_action, "success")
     rows: list[tuple[str, ...]] = []
     for name, masking, driver in FLIPS:
-        flips, driving = study.flips(masking, driver), (masking == "low") == (driver == "atr")
+        driving = (masking == "low") == (driver == "atr")
         successes, count = study.success(study.env, driver)
         low, high = wilson(successes, count)
         paper = _paper(masking, name)
@@ -102,13 +104,13 @@ def flip_rows(study: ConfidenceStudy) -> list[tuple[str, ...]]:
         rows.append(
             (
                 f"{study.mask_ratio:.0%} {name}",
-                f"{flips.rate:.1%}" if flips.masked else NONE,
-                f"{flips.flipped} of {flips.masked}",
-                reached,
+                _share(study.flips(masking, driver)),
                 NONE if paper is None else f"{paper:.1%}, " + (f"success {theirs:.2f}" if theirs else "less success"),
+                _share(study.flips(masking, driver, "action")),
+                reached,
             )
         )
-    return rows
+    return head, rows
 
 
 def confidence_rows(study: ConfidenceStudy) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -132,6 +134,18 @@ def confidence_rows(study: ConfidenceStudy) -> tuple[tuple[str, ...], list[tuple
 def _paper(masking: Masking, name: str) -> float | None:
     """The paper's figure is of a masking that drives; it has none of the last row's kind."""
     return paper_flips(masking) if name in (FLIPS[0][0], FLIPS[1][0]) else None
+
+
+def _flip_bars(study: ConfidenceStudy, kind: Kind, prefix: str) -> str:
+    """Nothing if nothing was masked."""
+    counted = [(name, masking, study.flips(masking, driver, kind)) for name, masking, driver in FLIPS]
+    paper = _paper if kind == "code" else lambda *_: None
+    rates = [(name, flips.rate, paper(masking, name)) for name, masking, flips in counted if flips.masked]
+    return flip_bars(rates, f"Flips by {kind}, % of masked", prefix) if rates else ""
+
+
+def _share(flips: Flips) -> str:
+    return f"{flips.rate:.1%} ({flips.flipped} of {flips.masked})" if flips.masked else NONE
 
 
 def _number(value: float | None) -> str:

@@ -23,9 +23,8 @@ def confidence_curve(curves: Mapping[str, Curve], title: str, start: float | Non
         return inline_svg(figure, prefix, f"{title} over the replanning steps")
 
 
-def flip_bars(rates: Sequence[tuple[str, float, float | None]], prefix: str) -> str:
+def flip_bars(rates: Sequence[tuple[str, float, float | None]], title: str, prefix: str) -> str:
     """(name, ours, paper's) from top to bottom, in shares of the masked tokens."""
-    title = "Masked tokens that change, %"
     with style():
         figure, axes = plot_axes(title, "", (CURVE[0], 0.6 + 0.55 * len(rates)))
         places = range(len(rates))[::-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.colors import BoundaryNorm, ListedColormap
+from matplotlib.colors import BoundaryNorm, ListedColormap, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
@@ -16,6 +16,9 @@ from mgp.report.svg import MUTED, OURS, PAPER, PINK, inline_svg, style
 POINTS = 240  # of a curve; more cannot be told apart at this width
 # the paper's colours: kept, masked at the first refinement, masked at the second too, executed
 MASK_COLOURS = {"kept": "#ffffff", "first": "#000000", "second": "#9a9a9a", "executed": "#f7a8c4"}
+# Colours go by the logarithm: trained on soft labels over 1024 codes, a policy is sure to 0.005 to 0.5, and of these a
+# linear scale shows most as black. The least is a guess among all codes. The same for all maps, to compare them.
+SURE = (0.001, 0.01, 0.1, 1.0)
 CURVE, MAP = (4.4, 2.7), (4.4, 3.2)  # inches at 72 points
 
 
@@ -52,10 +55,9 @@ def confidence_map(trace: PlanTrace, prefix: str, start: float | None = None) ->
     with style():
         figure, axes = _plan_axes(trace, "Confidence of each token")
         image = axes.imshow(
-            np.ma.masked_invalid(trace.confidence.T),
+            np.ma.masked_invalid(trace.confidence.T).clip(SURE[0], SURE[-1]),
             cmap="viridis",
-            vmin=0,
-            vmax=1,
+            norm=LogNorm(SURE[0], SURE[-1]),
             aspect="auto",
             origin="lower",
             interpolation="none",
@@ -64,7 +66,9 @@ def confidence_map(trace: PlanTrace, prefix: str, start: float | None = None) ->
         edges, ends = _executed_steps(trace)
         axes.plot(edges, ends, color=PINK, linewidth=2)
         mark(axes, start)
-        bar = figure.colorbar(image, ax=axes, fraction=0.05, pad=0.03, ticks=[0, 0.5, 1])
+        bar = figure.colorbar(image, ax=axes, fraction=0.05, pad=0.03)
+        bar.set_ticks(SURE, labels=[f"≤ {SURE[0]:g}", *(f"{value:g}" for value in SURE[1:])])
+        bar.minorticks_off()
         bar.outline.set_visible(False)
         return inline_svg(figure, prefix, "Heat-map of token confidence by replanning step")
 

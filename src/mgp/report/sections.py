@@ -108,7 +108,7 @@ def _map_key() -> str:
         f'<p class="key">{swatches}</p>'
         "<p>Each column is a replanning step: every token of the plan is scored under the new observation, and the "
         "least confident of those not yet executed are masked and filled in again. In the heat-map the line is the end "
-        "of the executed prefix.</p>"
+        "of the executed prefix, and colours go by the logarithm of the confidence.</p>"
     )
 
 
