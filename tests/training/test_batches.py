@@ -56,6 +56,17 @@ def test_a_long_batch_counts_executed_tokens_from_the_episodes_start():
     assert torch.equal(ends[shorter].int().argmax(1), expected[shorter])
 
 
+def test_an_episode_shorter_than_a_token_is_not_left():
+    config = small.tiny("long", **CLEAN)
+    data = small.demonstrations(lengths=(2, 24, 1))
+    data.arrays["state"][:, 0] = torch.arange(27)
+    batch = LongBatches(data, config, small.network(config)).draw(300, keyed_generator(0))
+    time = batch.state[:, -1, 0].long()
+    assert set(time[batch.executed == 0].tolist()) == {0, 1, 2, 3, 4, 5, 26}
+    counts = torch.bincount(data.episode_of(time), minlength=3)
+    assert (counts > 70).all(), "each as often as the others"
+
+
 def test_without_end_the_last_action_goes_on_to_the_horizon():
     config = small.tiny("long", **CLEAN, **{"masking.end": False})
     data, network = clocked(), small.network(config)

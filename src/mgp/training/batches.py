@@ -122,8 +122,8 @@ class LongBatches(_Frames):
         demos, masking = self.demonstrations, self.config.masking
         episodes = len(demos.ends)
         episode = torch.randint(episodes, (batch,), generator=generator)
-        phase = torch.randint(self.per, (batch,), generator=generator)
         steps = demos.lengths[episode]
+        phase = torch.minimum(torch.randint(self.per, (batch,), generator=generator), steps - 1)
         # an episode shorter than the horizon ends with [END]; one that fills it was merely cut off there
         length = (-(-(steps - phase) // self.per)).clamp_max(self.size)
         whole = torch.full_like(steps, not masking.end, dtype=torch.bool) | (steps >= self.config.env.horizon)
