@@ -96,6 +96,7 @@ class EncoderConfig:
     stride: int = 1  # control steps between two of those frames
     colour: bool = False  # see the colours of a cloud's points, where there are any
     frame: Literal["world", "hand"] = "hand"  # hand: clouds relative to state[:3], so that position does not tell
+    motion: bool = False  # world frame: beside each frame's state, how it differs from the newest, at its own scale
     hidden: tuple[int, ...] = (64, 128, 256)  # per-point widths; DP3: 64 128 256
     zoom: tuple[float, ...] = ()  # extra point inputs tanh(zoom * normalised xyz): resolution near the origin
     cloud_dim: int = 64  # width of a frame's cloud feature
@@ -117,7 +118,7 @@ class TransformerConfig:
     self_layers: int = 2  # attention among tokens, after
     block_size: int = 54  # tokens at most
     dropout: float = 0.0
-    time: Literal["relative", "absolute"] = "relative"  # relative: index minus executed tokens
+    time: Literal["relative", "absolute", "both"] = "relative"  # relative: index minus executed tokens
     head: Literal["linear", "codebook"] = "linear"  # codebook: logits from distances to the code vectors
 
     def __post_init__(self) -> None:
@@ -233,6 +234,10 @@ class Config:
             raise ConfigError(
                 "encoder.frame = 'hand' takes the state for points (hand, fingers), which that of"
                 " env.observation = 'state' is not: choose encoder.frame = 'world'"
+            )
+        if self.encoder.frame == "hand" and self.encoder.motion:
+            raise ConfigError(
+                "encoder.motion = True: encoder.frame = 'hand' tells motion already; set one of them only"
             )
         if self.encoder.frame == "world" and (self.training.rotation or self.training.stretch):
             raise ConfigError(

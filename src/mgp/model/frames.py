@@ -11,6 +11,14 @@ import torch
 from torch import Tensor
 
 
+def with_motion(state: Tensor) -> Tensor:
+    """State history (B, H, S) to (B, H, 2 S): a few millimetres a step vanish in a state that spans half a metre.
+
+    On their own they are normalised by their own limits, and tell rising from sinking.
+    """
+    return torch.cat([state, state - state[:, -1:]], dim=-1)
+
+
 def cloud_to_hand(cloud: Tensor, state: Tensor) -> Tensor:
     """Clouds (..., P, 3+) relative to the hand of their own frame, state (..., S); colours stay."""
     return move(cloud, -state[..., None, :3])

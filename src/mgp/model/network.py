@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from mgp.config import Config
 from mgp.data.normalizer import Normalizer
 from mgp.model.encoders import ConditionEncoder, mlp
-from mgp.model.frames import cloud_to_hand, state_to_hand
+from mgp.model.frames import cloud_to_hand, state_to_hand, with_motion
 from mgp.model.transformer import MaskedTransformer
 from mgp.tokenizer.vqvae import ActionTokenizer
 
@@ -42,7 +42,7 @@ class MGPNetwork(nn.Module):
     def relative(self, state: Tensor, cloud: Tensor | None, cloud_state: Tensor) -> tuple[Tensor, Tensor | None]:
         """Raw state (B, H, S) and clouds (..., P, 3+) with the state of their own frames, in the chosen frame."""
         if self.config.encoder.frame == "world":
-            return state, cloud
+            return with_motion(state) if self.config.encoder.motion else state, cloud
         return state_to_hand(state), None if cloud is None else cloud_to_hand(cloud, cloud_state)
 
     def condition(

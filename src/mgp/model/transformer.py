@@ -87,8 +87,11 @@ class MaskedTransformer(nn.Module):
         self.embed_special = nn.Parameter(0.02 * torch.randn(3, config.dim))  # [END], [PAD], [MASK]
         self.embed_condition = nn.Linear(condition_dim, config.dim)
         self.embed_frame = nn.Parameter(0.02 * torch.randn(history, config.dim))
-        positions = config.block_size * (2 if config.time == "relative" else 1)
+        positions = config.block_size * (1 if config.time == "absolute" else 2)
         self.embed_time = nn.Parameter(0.02 * torch.randn(positions, config.dim))
+        self.embed_index = (
+            nn.Parameter(0.02 * torch.randn(config.block_size, config.dim)) if config.time == "both" else None
+        )
         self.cross = nn.ModuleList(Block(config.dim, config.heads, config.dropout) for _ in range(config.cross_layers))
         self.selfs = nn.ModuleList(Block(config.dim, config.heads, config.dropout) for _ in range(config.self_layers))
         self.norm_condition, self.norm_out = nn.LayerNorm(config.dim), nn.LayerNorm(config.dim)
@@ -105,7 +108,9 @@ class MaskedTransformer(nn.Module):
         x = self.embed_code(self.code_vectors[tokens.masked_fill(special, 0)] / self.code_scale)
         x = torch.where(special[..., None], self.embed_special[(tokens - vocabulary.codes).clamp_min(0)], x)
         place = torch.arange(tokens.shape[1], device=tokens.device)[None].expand_as(tokens)
-        if self.config.time == "relative":
+        if self.embed_index is not None:
+            x = x + self.embed_index[place]
+        if self.config.time != "absolute":
             place = place - executed[:, None] + self.config.block_size
         x = x + self.embed_time[place]
         source = self.norm_condition(self.embed_condition(condition) + self.embed_frame)
