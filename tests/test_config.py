@@ -188,6 +188,7 @@ BAD = [
     (TrainingConfig, {"precision": "fp16"}, "Valid: bf16, fp32"),
     (TrainingConfig, {"checkpoint_every": 0}, "checkpoint_every = 0"),
     (Config, {"policy": "medium"}, "Valid: long, short"),
+    (Config, {"encoder": EncoderConfig(motion=True)}, "tells motion already"),
 ]
 
 

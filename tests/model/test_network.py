@@ -5,7 +5,7 @@ import torch
 
 import small
 from mgp.data.demonstrations import keyed_generator
-from mgp.model.frames import cloud_to_hand, state_to_hand
+from mgp.model.frames import cloud_to_hand, state_to_hand, with_motion
 from mgp.training.loop import build_network
 from mgp.training.stages import PolicyStage
 
@@ -121,3 +121,17 @@ def test_actions_stay_inside_the_demonstrated_limits():
     shown = data.arrays["action"]
     assert (actions <= shown.amax(0) + 1e-5).all()
     assert (actions >= shown.amin(0) - 1e-5).all()
+
+
+def test_motion_is_normalised_by_its_own_limits():
+    config = small.tiny("short", "cloud", **{"encoder.frame": "world", "encoder.motion": True})
+    data = small.demonstrations("cloud")
+    data.arrays["state"] = 100 + data.arrays["state"].cumsum(0) / 100  # small steps far away
+    network = small.network(config, data)
+    times = data.history(torch.arange(len(data.arrays["state"])), 2)
+    state = data.arrays["state"][times]
+    seen = network.normalizer.normalize("state", with_motion(state))
+    assert seen.shape[-1] == 18
+    assert (seen[:, -1, 9:] == seen[0, -1, 9:]).all(), "the newest frame does not differ from itself"
+    assert seen[:, 0, 9:].amin() == pytest.approx(-1, abs=1e-3)
+    assert seen[:, 0, 9:].amax() == pytest.approx(1, abs=1e-3)

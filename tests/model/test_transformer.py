@@ -30,7 +30,7 @@ def test_the_vocabulary_has_codes_end_pad_mask_and_predicts_the_first_two():
 
 
 @pytest.mark.parametrize("head", ["linear", "codebook"])
-@pytest.mark.parametrize("time", ["relative", "absolute"])
+@pytest.mark.parametrize("time", ["relative", "absolute", "both"])
 @torch.no_grad()
 def test_logits_cover_codes_and_end_for_every_token(head, time):
     model = transformer(head=head, time=time)
@@ -100,6 +100,10 @@ def test_relative_time_counts_from_the_executed_tokens():
         relative(tokens, condition, executed + 2), relative(tokens, condition, executed), atol=1e-4
     )
     torch.testing.assert_close(absolute(tokens, condition, executed + 2), absolute(tokens, condition, executed))
+    both = transformer(time="both")
+    assert not torch.allclose(both(tokens, condition, executed + 2), both(tokens, condition, executed), atol=1e-4)
+    moved = both(padded, condition, executed + 2)[:, 2:]
+    assert not torch.allclose(moved, both(tail, condition, executed), atol=1e-4), "the index counts too"
 
 
 @torch.no_grad()

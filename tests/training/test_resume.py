@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import random
 import shutil
@@ -278,6 +279,18 @@ def test_a_run_of_another_configuration_is_refused_with_what_differs(trained):
     trainer.demonstrations = trainer.demonstrations.first(2)
     with pytest.raises(CheckpointError, match=r"demonstrations \[0, 1, 2, 3, 4\] \(asked: \[0, 1\]\)"):
         trainer.train()
+
+
+def test_a_run_from_before_a_field_was_added_has_its_default(trained):
+    config, run = trained
+    trainer = child.trainer(config, run)
+    values = json.loads(config.to_json())
+    del values["masking"]["end"]
+    older = {"config": json.dumps(values), "demonstration_seeds": [0, 1, 2, 3, 4]}
+    trainer._check_same(older)
+    trainer.config = small.change(config, {"masking.end": False})
+    with pytest.raises(CheckpointError, match=r"masking\.end = True \(asked: False\)"):
+        trainer._check_same(older)
 
 
 def test_a_checkpoint_describes_itself(trained):
