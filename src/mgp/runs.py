@@ -13,7 +13,8 @@ import torch
 
 from mgp.config import Config, EnvConfig
 from mgp.errors import CheckpointError, ConfigError
-from mgp.files import write_atomic
+from mgp.files import unseal, write_atomic
+from mgp.policies.files import FORMAT
 from mgp.policies.mgp import MGP
 from mgp.training.checkpoint import newest
 
@@ -84,16 +85,12 @@ class Run:
 
     def loader(self, device: str = "cpu", **sampling: Any) -> partial[MGP]:
         """A picklable function that loads the policy, for worker processes."""
-        return partial(load_policy, self.policy, device=device, **sampling)
+        return partial(load_policy, self.policy_checkpoint, device=device, **sampling)
 
     @property
-    def policy(self) -> Path:
+    def policy_checkpoint(self) -> Path:
         """The checkpoint, if there is a policy in it: an interrupted run may have its tokenizer only."""
-        if self.meta["progress"]["stage"] == 0:
-            raise CheckpointError(
-                f"{self.folder} was interrupted before its policy was trained (newest: {self.checkpoint.name}):"
-                " run `mgp train` again with the same options, it goes on from there"
-            )
+        _check_policy(self.folder, self.checkpoint, self.meta)
         return self.checkpoint
 
 
@@ -101,9 +98,20 @@ def load_policy(folder: Path | str, device: str = "cpu", **sampling: Any) -> MGP
     """The policy of a checkpoint folder or of a run, sampled as asked: `load_policy("runs/x", temperature=0.5)`."""
     folder = Path(folder)
     if (folder / "checkpoints").is_dir():
-        folder = Run.open(folder).policy
+        folder = Run.open(folder).policy_checkpoint
+    else:
+        _check_policy(folder, folder, unseal(folder, FORMAT, only=()))  # `MGP.load` sums up the files
     policy = MGP.load(folder, device=device)
     return policy.with_sampling(**sampling) if sampling else policy
+
+
+def _check_policy(named: Path, checkpoint: Path, meta: dict[str, Any]) -> None:
+    """Refuse the first stage's checkpoint. What `MGP.save` wrote is of no stage, and whole."""
+    if meta.get("progress", {}).get("stage") == 0:
+        raise CheckpointError(
+            f"{named} was interrupted before its policy was trained (newest: {checkpoint.name}):"
+            " run `mgp train` again with the same options, it goes on from there"
+        )
 
 
 def write_summary(folder: Path, config: Config, values: dict[str, Any]) -> None:

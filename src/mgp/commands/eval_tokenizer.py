@@ -12,6 +12,7 @@ from mgp.data.store import EpisodeStore
 from mgp.envs import make_env
 from mgp.evaluation.tokenizer import evaluate_tokenizer
 from mgp.files import write_atomic
+from mgp.policies.mgp import MGP
 from mgp.runs import Run, demonstrations_path
 
 
@@ -29,7 +30,8 @@ def main(arguments: list[str]) -> None:
     env = run.config.env
     store = EpisodeStore.open(args.data or demonstrations_path(env))
     demonstrations = Demonstrations.from_store(store).first(env.demonstrations)
-    result = evaluate_tokenizer(run.loader()().network, demonstrations, make_env(env.name, "state"))
+    network = MGP.load(run.checkpoint).network  # a run that has its tokenizer only will do
+    result = evaluate_tokenizer(network, demonstrations, make_env(env.name, "state", horizon=env.horizon))
     write_atomic(run.folder / "eval" / "tokenizer.json", json.dumps(result, indent=2).encode())
     for key, value in result.items():
         print(f"{key:>24}  {value:.6g}")

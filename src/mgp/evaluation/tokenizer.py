@@ -47,4 +47,10 @@ def evaluate_tokenizer(network: MGPNetwork, demonstrations: Demonstrations, env:
 def _replay(env: RobotEnv, seed: int, actions) -> bool:
     """Whether a fixed sequence of actions solves the episode of a seed."""
     env.reset(seed=seed)
-    return any(bool(env.advance(action)[3]["success"]) for action in actions)
+    for action in actions:
+        _, terminated, truncated, info = env.advance(action)
+        if info["success"]:
+            return True
+        if terminated or truncated:  # e.g. a wrong button: an episode that is over must not be stepped
+            return False
+    return False

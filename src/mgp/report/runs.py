@@ -14,6 +14,7 @@ from mgp.errors import DataError, MGPError
 from mgp.evaluation.confidence_results import ConfidenceStudy
 from mgp.evaluation.results import Evaluation
 
+TOKENIZER = "tokenizer.json"  # of `mgp eval-tokenizer`, which stands among the evaluations but is none
 PARTS = ("config.json", "summary.json", "metrics.csv", "evals.csv", "eval", "analysis")
 
 
@@ -55,7 +56,7 @@ def read_run(folder: Path) -> Run:
     unasked = run.setting("training.eval_every") == 0 and not (folder / "evals.csv").exists()
     for line in () if unasked else _table(run, "evals.csv", "success during training", ("step", "success", "episodes")):
         run.checks.append((float(line["step"]), float(line["success"]), int(float(line["episodes"]))))
-    for path in sorted((folder / "eval").glob("*.json")):
+    for path in sorted(set((folder / "eval").glob("*.json")) - {folder / "eval" / TOKENIZER}):
         try:
             run.evaluations.append(Evaluation.load(path))
         except MGPError as error:
