@@ -27,16 +27,16 @@ def test_paper_figures():
     assert paper_success("MGP-Full", "metaworld/assembly", 0.5) == 0.3, "it looks once only"
     assert paper_success("MGP-Long", "metaworld-dynamic/basketball") == 1.0
     assert paper_success("MGP-Short", "buttons/on-off") == 0.0
+    assert paper_level("metaworld/push") == "hard"
+    assert paper_latency("MGP-Short") == (3, 135)
+    assert paper_latency("MGP-Long") == (None, 80)
+    assert paper_latency("random") == (None, None)
 
 
 def test_a_policy_of_another_task_has_no_figure_in_the_paper():
     one = Evaluation("MGP-Long", "metaworld-dynamic/push", "cloud", (EpisodeResult(1, True, 3, 3, 1),))
     assert '<path class="paper"' in success_table([one])
     assert '<path class="paper"' not in success_table([replace(one, variant={"trained_on": "metaworld/push"})])
-    assert paper_level("metaworld/push") == "hard"
-    assert paper_latency("MGP-Short") == (3, 135)
-    assert paper_latency("MGP-Long") == (None, 80)
-    assert paper_latency("random") == (None, None)
 
 
 def test_animation_keeps_to_its_budget_and_shows_the_outcome():

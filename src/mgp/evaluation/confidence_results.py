@@ -126,7 +126,8 @@ class ConfidenceStudy:
         Only steps that the episodes of a seed reach in both scenes count, so that the two are of the same moments.
         """
         start = float("inf") if self.moves_from is None else self.moves_from
-        rows = [row for row in self._rows(env) if (row.seed, row.step) in self._shared()]
+        shared = self._shared()
+        rows = [row for row in self._rows(env) if (row.seed, row.step) in shared]
         # after `moves_from` steps it stands where it stood; the next step moves it
         parts: tuple[Callable[[Replan], bool], ...] = (lambda row: row.step <= start, lambda row: row.step > start)
         before, after = (_mean(getattr(row, measure) for row in rows if part(row)) for part in parts)

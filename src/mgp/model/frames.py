@@ -1,8 +1,10 @@
-"""Observations in the hand's frame.
+"""Observations in the frame that suits the actions: the hand's, or the world's with motion beside it.
 
 Where actions are displacements of the hand, what matters is where things are relative to it. With ten demonstrations
 an absolute position tells *which demonstration this is*, and a model then plays that one back; relative ones do not.
 The first three numbers of the state must be the hand's position, the following triples other points of the gripper.
+
+Where actions are absolute places, the world's frame is the right one, and `with_motion` adds what it does not resolve.
 """
 
 from __future__ import annotations

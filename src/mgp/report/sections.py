@@ -22,9 +22,10 @@ def success(evaluations: Sequence[Evaluation]) -> str:
     if not evaluations:
         return section("Success", note("No evaluation was found in these runs."))
     key = (
-        '<p class="key"><span class="dot"></span>ours (Meta-World V3), last checkpoint, success at any step '
-        '<span class="bar"></span>95 % Wilson interval <span class="stroke"></span>paper (Meta-World V2, mean of the '
-        "five best evaluations of each training run)</p>"
+        '<p class="key"><span class="dot"></span>ours, last checkpoint, success at any step '
+        '<span class="bar"></span>95 % Wilson interval <span class="stroke"></span>paper</p>'
+        "<p>Meta-World is V3 here; the paper's figures of it are of V2, and means of the five best evaluations of each "
+        "training run. Scenes that are not Meta-World's are built after the paper's description.</p>"
     )
     return section("Success", success_table(evaluations) + key)
 

@@ -13,7 +13,7 @@ MODES = {"cloud": "point clouds", "rgb": "pictures", "depth": "depth pictures"} 
 
 
 def success_table(evaluations: Sequence[Evaluation]) -> str:
-    head = ("Method", "Task", "Success", "0 to 1, with 95 % interval", "Paper (V2)", "Episodes", "Training")
+    head = ("Method", "Task", "Success", "0 to 1, with 95 % interval", "Paper", "Episodes", "Training")
     body = []
     for one in evaluations:
         low, high = one.interval
