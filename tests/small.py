@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from mgp.config import (
     TransformerConfig,
 )
 from mgp.data.demonstrations import Demonstrations, keyed_generator
+from mgp.data.store import EpisodeStore
 from mgp.model.network import MGPNetwork
 from mgp.policies.mgp import MGP
 from mgp.training.batches import tokenize
@@ -47,6 +49,15 @@ def demonstrations(observation: str = "state", lengths: tuple[int, ...] = LENGTH
             arrays["cloud"].append(0.3 * wave[:, None, :3] + 0.1 * random.normal(size=(length, POINTS, 3)))
     tensors = {key: torch.from_numpy(np.concatenate(parts)).float() for key, parts in arrays.items()}
     return Demonstrations(tensors, torch.tensor(lengths).cumsum(0), tuple(range(len(lengths))))
+
+
+def store(path: Path) -> Path:
+    """The demonstrations of states, on disk."""
+    data = demonstrations()
+    lengths = data.lengths.tolist()
+    parts = {key: [part.numpy() for part in array.split(lengths)] for key, array in data.arrays.items()}
+    episodes = [{key: values[index] for key, values in parts.items()} for index in range(len(lengths))]
+    return EpisodeStore.write(path, episodes, list(data.seeds), {}).path
 
 
 def change(config: Config, changes: dict[str, Any]) -> Config:

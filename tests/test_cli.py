@@ -163,6 +163,9 @@ def test_demonstrations_that_do_not_fit_the_run_are_refused(tmp_path):
     check_fits(data, config, tmp_path)
     with pytest.raises(ConfigError, match=r"has 5 episodes, env.demonstrations = 9: extend it with `mgp collect"):
         check_fits(data, small.change(config, {"env.demonstrations": 9}), tmp_path)
+    clouds = small.change(small.tiny("short", "cloud"), {"env.demonstrations": 9})
+    with pytest.raises(ConfigError, match=f"--points {small.POINTS} --output {tmp_path}`"):
+        check_fits(small.demonstrations("cloud"), clouds, tmp_path)
     with pytest.raises(ConfigError, match="wants observation 'cloud'"):
         check_fits(data, small.tiny("short", "cloud"), tmp_path)
     other = Demonstrations(data.arrays, data.ends, data.seeds, {"env": "metaworld/push"})

@@ -208,6 +208,7 @@ def test_a_setting_that_cannot_work_is_refused_with_its_value(kind, values, mess
         ("short", {"encoder.history": 4, "encoder.stride": 2}, "after 6 past ones"),
         ("long", {"sampling.execution_horizon": 6}, "execution_horizon = 6 is no multiple of actions_per_token = 4"),
         ("short", {"encoder.frame": "hand"}, "choose encoder.frame = 'world'"),
+        ("short", {"encoder.motion": True, "encoder.history": 1}, r"encoder.motion = True and encoder.history = 1: .*"),
         ("short", {"training.rotation": 10.0}, r"training.rotation = 10.0.*choose encoder.frame = 'hand'"),
     ],
 )

@@ -94,7 +94,7 @@ class TokenizerConfig:
 class EncoderConfig:
     history: int = 2  # newest frames the policy looks at; 4 in the paper
     stride: int = 1  # control steps between two of those frames
-    colour: bool = False  # see the colours of a cloud's points, where there are any
+    colour: bool = False  # see the colours of a cloud's points; the demonstrations must have them
     frame: Literal["world", "hand"] = "hand"  # hand: clouds relative to state[:3], so that position does not tell
     motion: bool = False  # world frame: beside each frame's state, how it differs from the newest, at its own scale
     hidden: tuple[int, ...] = (64, 128, 256)  # per-point widths; DP3: 64 128 256
@@ -118,7 +118,8 @@ class TransformerConfig:
     self_layers: int = 2  # attention among tokens, after
     block_size: int = 54  # tokens at most
     dropout: float = 0.0
-    time: Literal["relative", "absolute", "both"] = "relative"  # relative: index minus executed tokens
+    # a token's place; relative: its index minus the executed tokens; absolute: its index (paper); both: each of the two
+    time: Literal["relative", "absolute", "both"] = "relative"
     head: Literal["linear", "codebook"] = "linear"  # codebook: logits from distances to the code vectors
 
     def __post_init__(self) -> None:
@@ -173,6 +174,14 @@ class SamplingConfig:
         if not self.temperature >= 0:
             raise ConfigError(f"temperature = {self.temperature}: must be 0 (argmax) or above")
 
+    def changed(self, **changes: Any) -> SamplingConfig:
+        """With other options; an unknown name is answered as everywhere."""
+        known = [field.name for field in fields(self)]
+        for name in changes:
+            if name not in known:
+                raise UnknownNameError("sampling option", name, known)
+        return dataclasses.replace(self, **changes)
+
 
 @dataclass(frozen=True)
 class TrainingConfig:
@@ -194,7 +203,7 @@ class TrainingConfig:
     warp: float = 0.5  # share of the samples that are turned and stretched; the others stay as demonstrated
     rotation: float = 0.0  # degrees at most: demonstrations turned about the hand (training/augmentation.py)
     stretch: float = 0.0  # share at most: demonstrations stretched in x and y about the hand
-    eval_every: int = 0  # steps between evaluations in training; 0 = only at the end
+    eval_every: int = 0  # steps between evaluations in training; 0 = none
     eval_episodes: int = 20
     checkpoint_every: int = 500
 
@@ -238,6 +247,11 @@ class Config:
         if self.encoder.frame == "hand" and self.encoder.motion:
             raise ConfigError(
                 "encoder.motion = True: encoder.frame = 'hand' tells motion already; set one of them only"
+            )
+        if self.encoder.motion and self.encoder.history == 1:
+            raise ConfigError(
+                "encoder.motion = True and encoder.history = 1: one frame does not tell motion; raise encoder.history"
+                " to 2, or set encoder.motion to False"
             )
         if self.encoder.frame == "world" and (self.training.rotation or self.training.stretch):
             raise ConfigError(

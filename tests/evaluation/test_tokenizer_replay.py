@@ -9,7 +9,6 @@ from toy_robot import ToyEnv
 import small
 from mgp.cli import main
 from mgp.commands import eval_tokenizer
-from mgp.data.store import EpisodeStore
 from mgp.errors import CheckpointError, SimulationError
 from mgp.evaluation.tokenizer import _replay
 from mgp.policies.mgp import MGP
@@ -63,14 +62,9 @@ def tokenizer_only(tmp_path):
 
 
 def test_a_run_with_its_tokenizer_only_can_be_measured_and_reported(tokenizer_only, tmp_path, monkeypatch, capsys):
-    data = small.demonstrations()
-    parts = [
-        {key: array[begin:end].numpy() for key, array in data.arrays.items()}
-        for begin, end in zip(data.starts.tolist(), data.ends.tolist(), strict=True)
-    ]
-    EpisodeStore.write(tmp_path / "data.zarr", parts, list(data.seeds), {})
+    data = small.store(tmp_path / "data.zarr")
     monkeypatch.setattr(eval_tokenizer, "make_env", lambda name, observation, **options: StrictEnv(**options))
-    main(["eval-tokenizer", str(tokenizer_only), "--data", str(tmp_path / "data.zarr")])
+    main(["eval-tokenizer", str(tokenizer_only), "--data", str(data)])
     assert "codes_in_use" in capsys.readouterr().out
     assert (tokenizer_only / "eval" / "tokenizer.json").is_file()
     assert not any("tokenizer.json" in sentence for sentence in read_run(tokenizer_only).missing)

@@ -10,7 +10,7 @@ import torch
 
 from mgp.config import SamplingConfig
 from mgp.data.demonstrations import keyed_generator
-from mgp.errors import ObservationError
+from mgp.errors import ObservationError, UnknownNameError
 from mgp.model.transformer import Vocabulary
 from mgp.sampling.long import LongPlanner
 
@@ -246,6 +246,18 @@ def test_what_if_of_the_observed_rows_alone_and_not_past_the_horizon():
     assert plan.what_if(network, seen(False, False)) is None
     plan.executed = SIZE
     assert plan.what_if(network, seen(True, True)) is None
+
+
+def test_what_if_knows_that_full_never_edits_and_answers_unknown_options():
+    plan, network = planner(), Planted(wants(1))
+    with pytest.raises(UnknownNameError, match="Did you mean 'scoring'"):
+        plan.what_if(network, seen(), scorin="inverse")
+    plan.step(network, seen(), 2)
+    assert plan.what_if(network, seen()) is not None
+    assert plan.what_if(network, seen(), variant="full") is None
+    full = planner(variant="full")
+    full.step(network, seen(), 2)
+    assert full.what_if(network, seen()) is None
 
 
 def test_random_masks_as_many_but_not_by_confidence():

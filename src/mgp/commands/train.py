@@ -76,6 +76,7 @@ def train(
 ) -> Path:
     """Collect if need be, train or resume, evaluate on the way; returns the run's folder."""
     rank = _join()
+    code = commit()  # before hours in which the files may change
     where = pick_device(device)
     run, data = run or run_path(config), data or demonstrations_path(config.env)
     env = config.env
@@ -88,21 +89,22 @@ def train(
     check_fits(demonstrations, config, data)
     trainer = Trainer(config, demonstrations, run, simulated.hold_command(), where, minutes)
     trainer.evaluate = partial(_evaluate, config, run, demonstrations.seeds)
-    trainer.train()
-    if rank == 0:
+    trained = trainer.train() != trainer.resumed
+    if rank == 0 and (trained or not (run / SUMMARY).exists()):  # a finished run keeps the commit it was trained at
         seconds, steps = trainer.progress.seconds, trainer.progress.totals
-        about = {"minutes": round(seconds / 60, 2), "steps": steps, "seed": config.seed}
-        if not (run / SUMMARY).exists():  # asked again, a finished run keeps the commit it was trained at
-            write_summary(run, config, about | {"commit": commit()})
+        about = {"minutes": round(seconds / 60, 2), "steps": steps, "seed": config.seed, "commit": code}
+        write_summary(run, config, about)
     return run
 
 
 def check_fits(demonstrations: Demonstrations, config: Config, data: Path) -> None:
     meta, env = demonstrations.meta, config.env
     if len(demonstrations.ends) < env.demonstrations:
+        points = f" --points {env.points}" if env.observation == "cloud" else ""
         raise ConfigError(
             f"{data} has {len(demonstrations.ends)} episodes, env.demonstrations = {env.demonstrations}: extend it with"
-            f" `mgp collect {env.name} --episodes {env.demonstrations}`, or lower the number"
+            f" `mgp collect {env.name} --episodes {env.demonstrations} --seed {env.seed} --observation"
+            f" {env.observation}{points} --output {data}`, or lower the number"
         )
     if meta.get("env", env.name) != env.name:
         raise ConfigError(f"{data} holds {meta['env']}, the run wants {env.name}: name the right --data or --task")

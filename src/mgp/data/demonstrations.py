@@ -36,7 +36,8 @@ class Demonstrations:
             arrays["cloud"] = arrays["cloud"][..., :3].contiguous()
         elif "cloud" in arrays and arrays["cloud"].shape[-1] == 3:
             raise DataError(
-                f"{store.path} has clouds of xyz only: collect with colours, or set encoder.colour to False"
+                f"{store.path} has clouds of xyz only, encoder.colour = True: train with --encoder.no-colour, or name"
+                " another --data"
             )
         return cls(
             arrays,

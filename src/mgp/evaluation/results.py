@@ -130,7 +130,8 @@ def trace_out(trace: PlanTrace) -> dict[str, Any]:
 def trace_in(content: dict[str, Any]) -> PlanTrace:
     trace = PlanTrace(**{name: np.array(v, int if name in INTEGERS else float) for name, v in content.items()})
     if not trace.confidence.shape == trace.masked.shape == trace.tokens.shape or trace.tokens.ndim != 2:
-        raise ValueError("the arrays of a trace are of unequal shape")
+        found = ", ".join(f"{name} {getattr(trace, name).shape}" for name in ("tokens", "confidence", "masked"))
+        raise ValueError(f"the arrays of a trace must have one shape (replans, tokens); found {found}")
     return trace
 
 

@@ -60,8 +60,9 @@ class Policy(ABC):
         frames: deque = self.__dict__.setdefault("_frames", deque(maxlen=self.history))
         queue: deque = self.__dict__.setdefault("_queue", deque())
         if observation is not None:
-            check_observation(observation, self.observation_shapes)
-            frame = {key: np.array(observation[key]) for key in self.observation_shapes}  # a robot may reuse its arrays
+            seen = self._seen(observation)
+            check_observation(seen, self.observation_shapes)
+            frame = {key: np.array(seen[key]) for key in self.observation_shapes}  # a robot may reuse its arrays
             frames.extend([frame] * (self.history - len(frames)))  # the first frame stands for those before it
             frames.append(frame)
         if not queue:
@@ -70,6 +71,10 @@ class Policy(ABC):
             batch = {key: np.stack([frame[key] for frame in frames])[None] for key in self.observation_shapes}
             queue.extend(self.plan(batch, np.array([observation is not None]))[0])
         return queue.popleft()
+
+    def _seen(self, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What the policy looks at of an observation; keys may be missing, and `check_observation` says so."""
+        return {key: np.asarray(observation[key]) for key in self.observation_shapes if key in observation}
 
     def _forget(self) -> None:
         """Drop the frames and actions `act` holds; `reset` calls it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mgp.config import Config, SamplingConfig
 from mgp.data.demonstrations import keyed_generator
-from mgp.errors import ConfigError, ObservationError, UnknownNameError
+from mgp.errors import ConfigError, ObservationError
 from mgp.model.network import MGPNetwork
 from mgp.policies.base import PlanTrace, Policy, check_observation
 from mgp.policies.files import load_network, save_network
@@ -62,7 +62,8 @@ class MGP(Policy):
     ) -> Edit | None:
         """The edit that `plan` would make of MGP-Long's plan if sampled otherwise, e.g. `scoring="inverse"`.
 
-        Nothing comes of it: neither plan nor random streams change. None where there is nothing to edit.
+        Nothing comes of it: neither plan nor random streams change. None where there is nothing to edit: no plan yet,
+        the plan is over, nothing was observed, or `variant` is "full", which never edits.
         """
         if self.config.policy != "long":
             raise ConfigError("MGP-Short keeps no plan that could be edited: ask an MGP-Long (policy = 'long')")
@@ -88,9 +89,7 @@ class MGP(Policy):
             raise ObservationError(
                 f"observed has shape {seen.shape} for {batch} episodes: reset with one seed for each"
             )
-        arrays = {key: np.asarray(observation[key]) for key in self.observation_shapes if key in observation}
-        if "cloud" in arrays and not self.config.encoder.colour:
-            arrays["cloud"] = arrays["cloud"][..., :3]
+        arrays = self._seen(observation)
         for key, value in arrays.items():
             if value.shape[:2] != (batch, self.history):
                 raise ObservationError(
@@ -100,6 +99,13 @@ class MGP(Policy):
         arrays = {key: value[seen] for key, value in arrays.items()}
         check_observation(arrays, self.observation_shapes, leading=2)
         return self._condition(arrays) if seen.any() else None, seen
+
+    def _seen(self, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Without the colours of a cloud if the policy was trained without."""
+        seen = super()._seen(observation)
+        if "cloud" in seen and not self.config.encoder.colour:
+            seen["cloud"] = seen["cloud"][..., :3]
+        return seen
 
     def _condition(self, arrays: dict[str, np.ndarray]) -> Tensor:
         """The condition (O, H, C) of the O episodes with an observation."""
@@ -175,11 +181,7 @@ class MGP(Policy):
 
     def with_sampling(self, **changes: object) -> MGP:
         """The same weights, sampled otherwise: `policy.with_sampling(variant="full", temperature=0.5)`."""
-        known = [field.name for field in fields(SamplingConfig)]
-        for name in changes:
-            if name not in known:
-                raise UnknownNameError("sampling option", name, known)
-        sampling = replace(self.config.sampling, **changes)  # type: ignore[arg-type]
+        sampling = self.config.sampling.changed(**changes)
         return MGP(self.network, self.observation_shapes, self.hold, sampling, str(self.device))
 
     def save(self, folder: Path) -> None:

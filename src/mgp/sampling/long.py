@@ -7,7 +7,6 @@ unexecuted, and `scoring` chooses which tokens count as unsure.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -74,9 +73,11 @@ class LongPlanner:
 
         Nothing comes of it: the plan and its log stay, and random numbers are drawn from copies of the generators.
         """
+        config = self.config.changed(**changes)
         if self.tokens is None or self.confidence is None or self.executed >= self.length or not bool(observed.any()):
             return None
-        config = replace(self.config, **changes)  # type: ignore[arg-type]
+        if config.variant == "full":
+            return None
         other = LongPlanner(config, self.vocabulary, self.length, [_copy(g) for g in self.generators])
         other.executed = self.executed
         return other._replan(logits_fn, self.tokens[observed], self.confidence[observed], observed)

@@ -32,6 +32,12 @@ Evaluate = Callable[[Path, int], None]  # (checkpoint folder, step)
 def build_network(config: Config, demonstrations: Demonstrations) -> MGPNetwork:
     """Fresh weights from the seed, with the demonstrations' limits in the normaliser."""
     arrays = demonstrations.arrays
+    if "cloud" in arrays and (arrays["cloud"].shape[-1] > 3) != config.encoder.colour:
+        raise ConfigError(
+            f"encoder.colour = {config.encoder.colour}, but the demonstrations' clouds have {arrays['cloud'].shape[-1]}"
+            " numbers a point (3: xyz, 6: with colours): read them by Demonstrations.from_store(store,"
+            f" colour={config.encoder.colour}), or change encoder.colour"
+        )
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
         widths = {"action": arrays["action"].shape[-1], "state": 1} | (
@@ -83,6 +89,7 @@ class Trainer:
         self.progress = Progress()
         self.average: dict[str, Tensor] = {}
         self.last: Path | None = None
+        self.resumed: Path | None = None  # checkpoint that `train` went on from; stays `last` if nothing was left
 
     def train(self) -> Path:
         """Run what is left of both stages; returns the folder of the last checkpoint. Ctrl-C saves and re-raises."""
@@ -91,7 +98,7 @@ class Trainer:
         if found:
             self._check_same(found[1])
             self.progress = Progress(**found[1]["progress"])
-            self.last = found[0]
+            self.last = self.resumed = found[0]
         for number, kind in enumerate(STAGES):
             if number >= self.progress.stage:
                 self._stage(number, kind, found[0] if found and number == self.progress.stage else None)
