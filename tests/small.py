@@ -24,7 +24,7 @@ from mgp.data.store import EpisodeStore
 from mgp.model.network import MGPNetwork
 from mgp.policies.mgp import MGP
 from mgp.training.batches import tokenize
-from mgp.training.loop import build_network
+from mgp.training.build import build_network
 
 ACTION = 3  # not Meta-World's 4, so that a hard-coded width is seen
 STATE = {"state": 7, "cloud": 9}  # with clouds: the hand and two fingers

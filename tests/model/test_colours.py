@@ -17,7 +17,8 @@ from mgp.policies.mgp import MGP
 from mgp.runs import load_policy
 from mgp.training.augmentation import warp_cloud
 from mgp.training.batches import ShortBatches
-from mgp.training.loop import Trainer, build_network
+from mgp.training.build import build_network
+from mgp.training.loop import Trainer
 
 
 def coloured(policy: str = "short", colour: bool = True):

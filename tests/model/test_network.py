@@ -6,7 +6,7 @@ import torch
 import small
 from mgp.data.demonstrations import keyed_generator
 from mgp.model.frames import cloud_to_hand, state_to_hand, with_motion
-from mgp.training.loop import build_network
+from mgp.training.build import build_network
 from mgp.training.stages import PolicyStage
 
 CASES = [(policy, observation) for policy in ("short", "long") for observation in ("state", "cloud")]
