@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 import subprocess
 from dataclasses import replace
 from functools import partial
@@ -71,6 +72,14 @@ def test_infinite_confidence_survives_as_null(evaluation, tmp_path):
     replace(evaluation, episodes=(replace(episode, trace=trace),)).save(tmp_path / "x")
     assert "Infinity" not in (tmp_path / "x.json").read_text()
     assert np.isnan(Evaluation.load(tmp_path / "x").episodes[0].trace.confidence).all()
+
+
+def test_a_trace_of_unequal_arrays_is_refused_with_their_shapes(evaluation, tmp_path):
+    episode = evaluation.episodes[0]
+    trace = replace(episode.trace, masked=episode.trace.masked[:, 1:])
+    replace(evaluation, episodes=(replace(episode, trace=trace),)).save(tmp_path / "x")
+    with pytest.raises(DataError, match=re.escape(f"masked {trace.masked.shape}")):
+        Evaluation.load(tmp_path / "x")
 
 
 def test_lost_or_broken_pictures_do_not_take_the_figures_along(evaluation, tmp_path):

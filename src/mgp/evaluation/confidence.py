@@ -16,7 +16,6 @@ The first plan of an episode is left out of the flips: it replaces nothing. Epis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -74,7 +73,7 @@ def study_confidence(
             outcomes.append(Outcome(name, driver, result.seed, result.success, result.steps))
             replans += rows(result, name, driver, policy.execution_horizon, policy.config.tokenizer.actions_per_token)
             if (name, driver) == plan[0] and len(traces) < MAPS:
-                traces[result.seed] = plain(_trace(result))
+                traces[result.seed] = _trace(result)
     return ConfidenceStudy(
         env=env_name,
         trained_on=policy.config.env.name,
@@ -117,11 +116,6 @@ def rows(result: EpisodeResult, env: str, driver: str, horizon: int, per_token: 
             )
         )
     return out
-
-
-def plain(trace: PlanTrace) -> PlanTrace:
-    """Without the probes."""
-    return PlanTrace(**{field.name: getattr(trace, field.name) for field in fields(PlanTrace)})
 
 
 def _trace(result: EpisodeResult) -> ProbedTrace:

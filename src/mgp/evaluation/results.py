@@ -122,7 +122,7 @@ def _episode_out(episode: EpisodeResult) -> dict[str, Any]:
 
 
 def trace_out(trace: PlanTrace) -> dict[str, Any]:
-    """As JSON has it."""
+    """As JSON has it; what a probed trace adds is left out."""
     values = {f.name: getattr(trace, f.name) for f in dataclasses.fields(PlanTrace)}
     return {name: np.asarray(v).tolist() if name in INTEGERS else _rounded(v) for name, v in values.items()}
 

@@ -25,11 +25,12 @@ CURVES: tuple[tuple[str, Measure, str], ...] = (
     ("p", "standing", "Confidence of the pending tokens"),
     ("n", "standing_next", "Confidence of the tokens executed next"),
 )
-# (name, masking, driver): as in the paper each masking drives; and the surest on the plans that ATR came by
-FLIPS: tuple[tuple[str, Masking, str], ...] = (
-    ("least sure (ATR)", "low", "atr"),
-    ("surest", "high", "inverse"),
-    ("surest, on ATR's plans", "high", "atr"),
+# (name, masking, driver, whether this masking drove): as in the paper each drives, and only of these it has figures;
+# and the surest on the plans that ATR came by
+FLIPS: tuple[tuple[str, Masking, str, bool], ...] = (
+    ("least sure (ATR)", "low", "atr", True),
+    ("surest", "high", "inverse", True),
+    ("surest, on ATR's plans", "high", "atr", False),
 )
 NONE = "-"
 
@@ -94,12 +95,11 @@ def flip_rows(study: ConfidenceStudy) -> tuple[tuple[str, ...], list[tuple[str, 
     by_action = f"flips by action (> {study.action_change:g})"
     head = ("masked", "flips by code", "paper, by code (disassemble)", by_action, "success")
     rows: list[tuple[str, ...]] = []
-    for name, masking, driver in FLIPS:
-        driving = (masking == "low") == (driver == "atr")
+    for name, masking, driver, drove in FLIPS:
         successes, count = study.success(study.env, driver)
         low, high = wilson(successes, count)
-        paper = _paper(masking, name)
-        reached = f"{successes / count:.2f} [{low:.2f}, {high:.2f}]" if driving and count else NONE
+        paper = paper_flips(masking) if drove else None
+        reached = f"{successes / count:.2f} [{low:.2f}, {high:.2f}]" if drove and count else NONE
         theirs = paper_success("MGP-Long", "metaworld/disassemble") if masking == "low" else None
         rows.append(
             (
@@ -131,16 +131,13 @@ def confidence_rows(study: ConfidenceStudy) -> tuple[tuple[str, ...], list[tuple
     return head, rows
 
 
-def _paper(masking: Masking, name: str) -> float | None:
-    """The paper's figure is of a masking that drives; it has none of the last row's kind."""
-    return paper_flips(masking) if name in (FLIPS[0][0], FLIPS[1][0]) else None
-
-
 def _flip_bars(study: ConfidenceStudy, kind: Kind, prefix: str) -> str:
     """Nothing if nothing was masked."""
-    counted = [(name, masking, study.flips(masking, driver, kind)) for name, masking, driver in FLIPS]
-    paper = _paper if kind == "code" else lambda *_: None
-    rates = [(name, flips.rate, paper(masking, name)) for name, masking, flips in counted if flips.masked]
+    rates = []
+    for name, masking, driver, drove in FLIPS:
+        flips = study.flips(masking, driver, kind)
+        if flips.masked:
+            rates.append((name, flips.rate, paper_flips(masking) if drove and kind == "code" else None))
     return flip_bars(rates, f"Flips by {kind}, % of masked", prefix) if rates else ""
 
 

@@ -20,7 +20,7 @@ ROLLOUTS = 12  # shown at most, and as many plans
 
 def success(evaluations: Sequence[Evaluation]) -> str:
     if not evaluations:
-        return section("Success", note("No evaluation was found in these runs."))
+        return section("Success", _note("No evaluation was found in these runs."))
     key = (
         '<p class="key"><span class="dot"></span>ours, last checkpoint, success at any step '
         '<span class="bar"></span>95 % Wilson interval <span class="stroke"></span>paper</p>'
@@ -33,7 +33,7 @@ def success(evaluations: Sequence[Evaluation]) -> str:
 def latency(evaluations: Sequence[Evaluation]) -> str:
     timed = [one for one in evaluations if one.latency]
     if not timed:
-        return section("Latency", note("No latency was measured in these runs.")) if evaluations else ""
+        return section("Latency", _note("No latency was measured in these runs.")) if evaluations else ""
     key = (
         "<p>Batch 1, median over the replans of a full-length episode. A step is a replan divided by the actions it "
         "gives; "
@@ -47,10 +47,10 @@ def latency(evaluations: Sequence[Evaluation]) -> str:
 def rollouts(evaluations: Sequence[Evaluation]) -> str:
     recorded = [(one, episode) for one in evaluations for episode in one.episodes if episode.pictures is not None]
     if not recorded:
-        return section("Rollouts", note("No rollout was recorded with pictures.")) if evaluations else ""
+        return section("Rollouts", _note("No rollout was recorded with pictures.")) if evaluations else ""
     shown = recorded[:ROLLOUTS]
     parts = [_rollout(one, episode, PICTURE_BYTES // len(shown)) for one, episode in shown]
-    return section("Rollouts", "".join(parts) + left_out(len(recorded) - len(shown), "rollout"))
+    return section("Rollouts", "".join(parts) + _left_out(len(recorded) - len(shown), "rollout"))
 
 
 def _rollout(one: Evaluation, episode: EpisodeResult, budget: int) -> str:
@@ -85,7 +85,7 @@ def plans(evaluations: Sequence[Evaluation]) -> str:
         )
     if not parts:
         return ""
-    return section("What the plan went through", "".join(parts) + MAP_KEY + left_out(len(traced) - len(parts), "plan"))
+    return section("What the plan went through", "".join(parts) + MAP_KEY + _left_out(len(traced) - len(parts), "plan"))
 
 
 def plan_maps(trace: PlanTrace, prefix: str, start: float | None = None) -> str:
@@ -141,7 +141,7 @@ def training(runs: Sequence[Run]) -> str:
         listed = " · ".join(
             f"{name} <b>{escape(str(value))}</b>" for name, value in facts if isinstance(value, str | int | float)
         )
-        drawn = f'<div class="figures">{"".join(figures)}</div>' if figures else note("No training curves.")
+        drawn = f'<div class="figures">{"".join(figures)}</div>' if figures else _note("No training curves.")
         parts.append(f"<h3>{escape(run.name)}</h3><p>{listed}{'.' * bool(listed)}{best}</p>{drawn}")
     return section("Training", "".join(parts))
 
@@ -155,9 +155,9 @@ def section(title: str, content: str) -> str:
     return f"<section><h2>{escape(title)}</h2>{content}</section>"
 
 
-def left_out(count: int, what: str) -> str:
-    return note(f"{count} more {what}{'s' * (count != 1)} left out to keep the page small.") if count > 0 else ""
+def _left_out(count: int, what: str) -> str:
+    return _note(f"{count} more {what}{'s' * (count != 1)} left out to keep the page small.") if count > 0 else ""
 
 
-def note(text: str) -> str:
+def _note(text: str) -> str:
     return f'<p class="note">{escape(text)}</p>'
