@@ -24,8 +24,8 @@ def success(evaluations: Sequence[Evaluation]) -> str:
     key = (
         '<p class="key"><span class="dot"></span>ours, last checkpoint, success at any step '
         '<span class="bar"></span>95 % Wilson interval <span class="stroke"></span>paper</p>'
-        "<p>Meta-World is V3 here; the paper's figures of it are of V2, and means of the five best evaluations of each "
-        "training run. Scenes that are not Meta-World's are built after the paper's description.</p>"
+        "<p>Where the scene is Meta-World's, ours is of Meta-World V3, and the paper's of V2 and the mean of the five "
+        "best evaluations of each training run. Other scenes are built after the paper's description.</p>"
     )
     return section("Success", success_table(evaluations) + key)
 
