@@ -116,6 +116,7 @@ class TransformerConfig:
     heads: int = 4
     cross_layers: int = 2  # attention to the observation, first
     self_layers: int = 2  # attention among tokens, after
+    local: int = 0  # neighbours on either side that a convolution shows each token before attention; 0 = none
     block_size: int = 54  # tokens at most
     dropout: float = 0.0
     # a token's place; relative: its index minus the executed tokens; absolute: its index (paper); both: each of the two
@@ -125,7 +126,7 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         _choices(self)
         _positive(self, "dim", "heads", "block_size")
-        _not_negative(self, "cross_layers", "self_layers")
+        _not_negative(self, "cross_layers", "self_layers", "local")
         _fraction(self, "dropout")
         if self.dim % self.heads:
             raise ConfigError(f"transformer.dim = {self.dim} is no multiple of heads = {self.heads}")

@@ -47,7 +47,7 @@ _BUTTONS_SHORT = Config(
     env=EnvConfig(name="buttons/on-off", points=1024, demonstrations=150, horizon=500),
     tokenizer=TokenizerConfig(width=32, steps=2000),
     encoder=EncoderConfig(hidden=(64, 64, 128), colour=True, frame="world", motion=True),
-    transformer=TransformerConfig(dim=128, block_size=128, time="both"),
+    transformer=TransformerConfig(dim=128, local=2, block_size=128, time="both"),
     masking=MaskingConfig(soft_labels=0.1),
     training=TrainingConfig(steps=3000, learning_rate=2e-3, auxiliary=5.0, state_noise=0.02),
 )

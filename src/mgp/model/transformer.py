@@ -92,6 +92,10 @@ class MaskedTransformer(nn.Module):
         self.embed_index = (
             nn.Parameter(0.02 * torch.randn(config.block_size, config.dim)) if config.time == "both" else None
         )
+        # Attention must first learn where a token's neighbours are; a convolution knows
+        self.local = (
+            nn.Conv1d(config.dim, config.dim, 2 * config.local + 1, padding=config.local) if config.local else None
+        )
         self.cross = nn.ModuleList(Block(config.dim, config.heads, config.dropout) for _ in range(config.cross_layers))
         self.selfs = nn.ModuleList(Block(config.dim, config.heads, config.dropout) for _ in range(config.self_layers))
         self.norm_condition, self.norm_out = nn.LayerNorm(config.dim), nn.LayerNorm(config.dim)
@@ -113,6 +117,9 @@ class MaskedTransformer(nn.Module):
         if self.config.time != "absolute":
             place = place - executed[:, None] + self.config.block_size
         x = x + self.embed_time[place]
+        if self.local is not None:
+            known = x.masked_fill((tokens == vocabulary.pad)[..., None], 0.0)  # [PAD] tells nobody anything
+            x = x + self.local(known.transpose(1, 2)).transpose(1, 2)
         source = self.norm_condition(self.embed_condition(condition) + self.embed_frame)
         for block in self.cross:
             x = block(x, source)
