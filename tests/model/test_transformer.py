@@ -42,9 +42,10 @@ def test_logits_cover_codes_and_end_for_every_token(head, time):
     assert out.isfinite().all()
 
 
+@pytest.mark.parametrize("local", [0, 2])
 @torch.no_grad()
-def test_padding_does_not_influence_other_logits():
-    model = transformer()
+def test_padding_does_not_influence_other_logits(local):
+    model = transformer(local=local)
     tokens, condition, executed = inputs()
     tokens[:, 4:] = model.vocabulary.pad
     padded = model(tokens, condition, executed)[:, :4]
@@ -138,3 +139,13 @@ def test_the_condition_joins_state_and_cloud():
     both = ConditionEncoder(config, 9, 3)
     assert both.dim == 10
     assert both(torch.randn(2, 3, 9), torch.randn(2, 3, 7, 3)).shape == (2, 3, 10)
+
+
+@torch.no_grad()
+def test_a_local_convolution_shows_a_token_its_neighbours_and_no_others():
+    model = transformer(local=1, self_layers=0)
+    tokens, condition, executed = inputs()
+    base = model(tokens, condition, executed)
+    tokens[:, 2] = (tokens[:, 2] + 1) % CODES
+    changed = (model(tokens, condition, executed) != base).any(-1).any(0)
+    assert changed.tolist() == [False, True, True, True, False, False]
