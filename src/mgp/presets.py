@@ -48,7 +48,7 @@ _BUTTONS_SHORT = Config(
     tokenizer=TokenizerConfig(width=32, steps=2000),
     encoder=EncoderConfig(hidden=(64, 64, 128), colour=True, frame="world", motion=True),
     transformer=TransformerConfig(dim=128, local=2, block_size=128, time="both"),
-    masking=MaskingConfig(soft_labels=0.1),
+    masking=MaskingConfig(soft_labels=2.0),
     training=TrainingConfig(steps=3000, learning_rate=2e-3, auxiliary=5.0, state_noise=0.02),
 )
 _BUTTONS_LONG = dataclasses.replace(
@@ -57,7 +57,7 @@ _BUTTONS_LONG = dataclasses.replace(
     policy="long",
     tokenizer=dataclasses.replace(_BUTTONS_SHORT.tokenizer, window=128, batch=16),
     masking=MaskingConfig(
-        soft_labels=0.1, end=False, cut=0.0, start=0.2, prefix_dropout=0.3, near_weight=5.0, prefix_weight=0.0
+        soft_labels=2.0, end=False, cut=0.0, start=0.2, prefix_dropout=0.3, near_weight=5.0, prefix_weight=0.0
     ),
     sampling=SamplingConfig(execution_horizon=12, see_pending=True),
     training=dataclasses.replace(_BUTTONS_SHORT.training, batch=32),
