@@ -1,7 +1,8 @@
 """Named configurations.
 
 The `paper-*` presets hold the paper's tables of hyper-parameters. The others are what measured best on two CPU cores;
-docs/method.md lists each deviation with what it bought.
+docs/method.md lists each deviation with what it bought. The buttons presets do not solve their tasks yet
+(docs/so101.md).
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ _LONG = dataclasses.replace(
     training=dataclasses.replace(_SHORT.training, batch=32),
 )
 # Targets are absolute places on the table, so the world's frame is right and nothing is turned. What was done and seen
-# before is the point: the executed prefix is always trusted, and pending tokens are scored with the plan in view, since
-# a plan may hold what no later frame shows.
+# before is the point: no prefix is ever another demonstration's, and pending tokens are scored with the plan in view,
+# since a plan may hold what no later frame shows.
 _BUTTONS_SHORT = Config(
     preset="buttons-short",
     env=EnvConfig(name="buttons/on-off", points=1024, demonstrations=150, horizon=500),

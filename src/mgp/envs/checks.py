@@ -14,6 +14,17 @@ def floats(*shape: int) -> gym.spaces.Box:
     return gym.spaces.Box(-np.inf, np.inf, shape, np.float32)
 
 
+def observation_space(mode: str, state: int, cloud: tuple[int, int], size: int) -> gym.spaces.Dict:
+    """A state of `state` numbers and what the mode adds: a cloud of (points, columns), a picture of `size` pixels."""
+    added: dict[str, dict[str, gym.Space]] = {
+        "state": {},
+        "cloud": {"cloud": floats(*cloud)},
+        "rgb": {"rgb": gym.spaces.Box(0, 255, (size, size, 3), np.uint8)},
+        "depth": {"depth": floats(size, size)},
+    }
+    return gym.spaces.Dict({"state": floats(state), **added[mode]})
+
+
 def check_range(name: str, value: float, low: int, high: int, kind: type = numbers.Integral) -> None:
     if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
         what = "a whole number" if kind is numbers.Integral else "a number"

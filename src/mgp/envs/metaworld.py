@@ -17,7 +17,7 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.envs.camera import Camera
-from mgp.envs.checks import check_range, checked_action, floats
+from mgp.envs.checks import check_range, checked_action, observation_space
 from mgp.envs.clouds import CloudCaster
 from mgp.envs.metaworld_tasks import LEVELS, check_task, level, tasks
 from mgp.envs.picture import Picture
@@ -115,14 +115,8 @@ class MetaWorldEnv(RobotEnv):
         self._steps = 0
 
         self.action_space = gym.spaces.Box(-1, 1, (4,), np.float32)
-        spaces: dict[str, gym.Space] = {"state": floats(39 if observation == "state" else 9)}
-        if observation == "cloud":
-            spaces["cloud"] = floats(points, 3)
-        elif observation == "rgb":
-            spaces["rgb"] = gym.spaces.Box(0, 255, (size, size, 3), np.uint8)
-        elif observation == "depth":
-            spaces["depth"] = floats(size, size)
-        self.observation_space = gym.spaces.Dict(spaces)
+        width = 39 if observation == "state" else 9
+        self.observation_space = observation_space(observation, width, (points, 3), size)
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Observation, dict]:
         """Without a seed the next one is drawn from the generator of the last seeded reset, as Gymnasium asks."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.envs.camera import Camera
-from mgp.envs.checks import check_range, checked_action, floats
+from mgp.envs.checks import check_range, checked_action, observation_space
 from mgp.envs.so101.cloud import ColourCaster, Thing
 from mgp.envs.so101.controller import ACTION_HIGH, ACTION_LOW, Base, Controller
 from mgp.envs.so101.table import CAMERA
@@ -62,14 +62,7 @@ class So101Env(RobotEnv):
 
         self.action_space = gym.spaces.Box(ACTION_LOW, ACTION_HIGH, dtype=np.float32)
         width = len(self.robot_state()) + (len(self.scene_state()) if observation == "state" else 0)
-        spaces: dict[str, gym.Space] = {"state": floats(width)}
-        if observation == "cloud":
-            spaces["cloud"] = floats(points, 6)
-        elif observation == "rgb":
-            spaces["rgb"] = gym.spaces.Box(0, 255, (size, size, 3), np.uint8)
-        elif observation == "depth":
-            spaces["depth"] = floats(size, size)
-        self.observation_space = gym.spaces.Dict(spaces)
+        self.observation_space = observation_space(observation, width, (points, 6), size)
 
     @abstractmethod
     def build_base(self) -> Base:
