@@ -109,9 +109,9 @@ def dynamic(tasks: list[str]) -> None:
             raise UnknownNameError("moving scene", name, STATIC)
     for name, seed in chosen:
         moving = f"metaworld-dynamic/{name}"
-        for run in runs([f"{moving}@{seed}"]):
+        for run in runs([f"{moving}@{seed}"], "dynamic"):
             Table("dynamic").add_variants(run)
-        for run in runs([f"metaworld/{STATIC[name]}@{seed}"]):
+        for run in runs([f"metaworld/{STATIC[name]}@{seed}"], "dynamic"):
             Table("dynamic").add_variants(run, env=moving)
 
 

@@ -94,6 +94,7 @@ class TokenizerConfig:
 class EncoderConfig:
     history: int = 2  # newest frames the policy looks at; 4 in the paper
     stride: int = 1  # control steps between two of those frames
+    first: bool = False  # Long: beside the newest frames, look at the first of the episode: what changed since is kept
     colour: bool = False  # see the colours of a cloud's points; the demonstrations must have them
     frame: Literal["world", "hand"] = "hand"  # hand: clouds relative to state[:3], so that position does not tell
     motion: bool = False  # world frame: beside each frame's state, how it differs from the newest, at its own scale
@@ -108,6 +109,11 @@ class EncoderConfig:
         _positive(self, "history", "stride", "cloud_dim", "state_dim")
         if not self.hidden:
             raise ConfigError("encoder.hidden is empty: give the points of a cloud at least one layer, e.g. 64 128 256")
+
+    @property
+    def frames(self) -> int:
+        """H: frames of a condition."""
+        return self.history + self.first
 
 
 @dataclass(frozen=True)
@@ -147,12 +153,14 @@ class MaskingConfig:
     prefix_dropout: float = 0.5  # share of Long samples whose executed prefix is masked as a whole
     foreign_prefix: float = 0.0  # share of Long samples whose executed prefix is another demonstration's
     foreign_plan: float = 0.0  # share of Long samples whose visible pending tokens are another demonstration's
+    # share of Long samples, t > 0, that look at another demonstration in a like state: the plan tells what goes on
+    foreign_frame: float = 0.0
     near_weight: float = 1.0  # loss weight of the tokens that would be executed next
     prefix_weight: float = 0.1  # loss weight of tokens already executed
 
     def __post_init__(self) -> None:
         _choices(self)
-        _fraction(self, "perturb", "cut", "start", "prefix_dropout", "foreign_prefix", "foreign_plan")
+        _fraction(self, "perturb", "cut", "start", "prefix_dropout", "foreign_prefix", "foreign_plan", "foreign_frame")
         _not_negative(self, "soft_labels", "near_weight", "prefix_weight")
 
 
@@ -189,7 +197,7 @@ class TrainingConfig:
     steps: int = 2000  # of stage 2
     batch: int = 128  # windows (Short) or sequences (Long) a step
     segment: int = 8  # Short: consecutive windows drawn together, so that they share encoded frames
-    early: float = 1.0  # Short: times are drawn as T * u ** early; above 1 the start of an episode comes more often
+    early: float = 1.0  # times are drawn as T * u ** early: above 1 the start of an episode comes more often
     learning_rate: float = 1e-3
     warmup: int = 100
     weight_decay: float = 1e-6
@@ -259,6 +267,8 @@ class Config:
                 f"training.rotation = {self.training.rotation} and training.stretch = {self.training.stretch} turn"
                 " things about the hand: choose encoder.frame = 'hand', or set both to 0"
             )
+        if self.policy == "short" and self.encoder.first:
+            raise ConfigError("encoder.first = True: MGP-Short remembers nothing; choose policy = 'long', or False")
         if self.policy == "short":
             room = self.tokenizer.window - self.past
             if run > room:

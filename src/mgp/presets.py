@@ -38,7 +38,19 @@ _LONG = dataclasses.replace(
     tokenizer=dataclasses.replace(_SHORT.tokenizer, window=128, batch=16),
     masking=MaskingConfig(soft_labels=0.1, foreign_prefix=0.5, foreign_plan=0.3, near_weight=5.0, prefix_weight=0.0),
     sampling=SamplingConfig(execution_horizon=12),
-    training=dataclasses.replace(_SHORT.training, batch=32),
+    training=dataclasses.replace(_SHORT.training, batch=32, early=1.0),
+)
+# A scene that moves punishes imprecision and old plans: finer actions, more of the approach, a new look every 4 steps
+_MOVING_SHORT = dataclasses.replace(
+    _SHORT, preset="dynamic-short", tokenizer=dataclasses.replace(_SHORT.tokenizer, steps=3000)
+)
+_MOVING_LONG = dataclasses.replace(
+    _LONG,
+    preset="dynamic-long",
+    tokenizer=dataclasses.replace(_LONG.tokenizer, steps=3000),
+    masking=dataclasses.replace(_LONG.masking, near_weight=20.0),
+    sampling=SamplingConfig(execution_horizon=4),
+    training=dataclasses.replace(_LONG.training, early=2.0),
 )
 # Targets are absolute places on the table, so the world's frame is right and nothing is turned. What was done and seen
 # before is the point: no prefix is ever another demonstration's, and pending tokens are scored with the plan in view,
@@ -100,6 +112,8 @@ PRESETS: dict[str, Config] = {
     for config in (
         _SHORT,
         _LONG,
+        _MOVING_SHORT,
+        _MOVING_LONG,
         _BUTTONS_SHORT,
         _BUTTONS_LONG,
         dataclasses.replace(_BUTTONS_SHORT, preset="sorting-short", env=_TOWEL),

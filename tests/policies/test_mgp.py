@@ -379,3 +379,40 @@ def test_another_tokenizer_or_another_format_is_refused(tmp_path):
         MGP.load(folder)
     with pytest.raises(MGPError, match="is no checkpoint"):
         MGP.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("observation", ["state", "cloud"])
+def test_the_first_frame_is_remembered_until_reset(observation):
+    """The condition of a later look holds the first frame with `encoder.first`, and does not without."""
+
+    @torch.inference_mode()
+    def last(policy: MGP, begin: int) -> np.ndarray:
+        policy.reset([0])
+        views = [small.frames(policy.config, 1, policy.history, seed=seed) for seed in (begin, 7)]
+        conditions = [policy._look(view, None)[0] for view in views]
+        return conditions[-1].numpy()
+
+    options = {"encoder.history": 2}
+    with_first = small.policy(small.tiny("long", observation, **options, **{"encoder.first": True}))
+    assert last(with_first, 1).shape[1] == 3
+    assert not np.array_equal(last(with_first, 1)[:, 0], last(with_first, 2)[:, 0])
+    np.testing.assert_array_equal(last(with_first, 1)[:, 1:], last(with_first, 2)[:, 1:])
+    without = small.policy(small.tiny("long", observation, **options))
+    np.testing.assert_array_equal(last(without, 1), last(without, 2))
+
+
+def test_the_first_frame_of_each_episode_goes_with_its_row():
+    """Where only some episodes are observed, a batch still equals its rows run alone."""
+    policy = small.policy(small.tiny("long", **{"encoder.first": True, "encoder.history": 2}))
+    arrivals = np.array([[True, True, True], [False, True, True], [True, False, True]])
+    together = rounds(policy, 3, arrivals=arrivals)
+    for row in range(3):
+        np.testing.assert_allclose(rounds(policy, 3, [row], arrivals)[0], together[row], atol=1e-6)
+    policy.reset([0, 1])
+    with pytest.raises(ObservationError, match="first observation"):
+        policy.plan(small.frames(policy.config, 2, policy.history), np.array([True, False]))
+
+
+def test_short_has_no_first_frame():
+    with pytest.raises(ConfigError, match=r"encoder\.first"):
+        small.tiny("short", **{"encoder.first": True})

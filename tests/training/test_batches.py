@@ -164,3 +164,50 @@ def test_short_draws_the_start_of_an_episode_more_often():
     episode = data.episode_of(time)
     share = (time - data.starts[episode]) / data.lengths[episode]
     assert 0.45 < (share < 0.25).float().mean() < 0.58, "half of them in the first quarter, by u ** 2"
+
+
+def test_early_times_come_more_often():
+    shares = {}
+    for early in (1.0, 3.0):
+        config = small.tiny("long", **CLEAN, **{"training.early": early, "masking.start": 0.0})
+        batch = LongBatches(clocked(), config, small.network(config)).draw(600, keyed_generator(0))
+        shares[early] = (batch.executed == 0).float().mean()
+    assert shares[1.0] < 0.3
+    assert shares[3.0] > 0.4
+
+
+def test_the_first_frame_of_the_episode_stays_in_view():
+    config = small.tiny("long", **CLEAN, **{"encoder.first": True, "encoder.history": 2})
+    data = clocked()
+    batch = LongBatches(data, config, small.network(config)).draw(100, keyed_generator(0))
+    time = batch.state[:, -1, 0].long()
+    episode = data.episode_of(time)
+    assert torch.equal(batch.state[:, 0, 0].long(), data.starts[episode])
+    assert torch.equal(batch.state[:, 1, 0].long(), torch.maximum(time - 1, data.starts[episode]))
+    assert (time - data.starts[episode]).max() > 10
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_foreign_frame_is_a_like_one_of_another_demonstration_and_changes_nothing_else(first):
+    """Every episode passes through the same states, one after the other, so the like frame is known."""
+    options = {**CLEAN, "encoder.first": first, "encoder.history": 2}
+    data = small.demonstrations(lengths=(24, 24, 24))
+    state = data.arrays["state"]
+    state[:] = 0.0
+    state[:, 0] = torch.arange(24).repeat(3) + torch.arange(3).repeat_interleave(24) / 100  # step and episode
+    batches = {}
+    for share in (0.0, 1.0):
+        config = small.tiny("long", **options, **{"masking.foreign_frame": share})
+        batches[share] = LongBatches(data, config, small.network(config)).draw(200, keyed_generator(0))
+    own, foreign = batches[0.0], batches[1.0]
+    assert torch.equal(own.tokens.target, foreign.tokens.target)
+    assert torch.equal(own.tokens.tokens, foreign.tokens.tokens)
+    assert torch.equal(own.actions, foreign.actions)
+    step, episode = foreign.state[:, -1, 0].floor(), (foreign.state[:, -1, 0] * 100 % 100).round()
+    own_step, own_episode = own.state[:, -1, 0].floor(), (own.state[:, -1, 0] * 100 % 100).round()
+    begun = own.executed > 0
+    assert torch.equal(step[begun], own_step[begun]), "the likest of so many is the same step"
+    assert (episode[begun] != own_episode[begun]).all()
+    assert torch.equal(foreign.state[~begun], own.state[~begun]), "the first plan is made from its own frame"
+    if first:
+        assert torch.equal(foreign.state[:, 0], own.state[:, 0]), "as is the memory of it"

@@ -63,10 +63,15 @@ class Demonstrations:
     def episode_of(self, time: Tensor) -> Tensor:
         return torch.searchsorted(self.ends, time, right=True)
 
-    def history(self, time: Tensor, frames: int, stride: int = 1) -> Tensor:
-        """Flat times (B,) to the times of their newest frames (B, H), oldest first; the first of an episode repeats."""
+    def history(self, time: Tensor, frames: int, stride: int = 1, first: bool = False) -> Tensor:
+        """Flat times (B,) to the times of their newest frames (B, H), oldest first; the first of an episode repeats.
+
+        With `first`, the first frame of the episode comes before them.
+        """
+        start = self.starts[self.episode_of(time)][:, None]
         back = torch.arange(frames - 1, -1, -1) * stride
-        return torch.maximum(time[:, None] - back, self.starts[self.episode_of(time)][:, None])
+        newest = torch.maximum(time[:, None] - back, start)
+        return torch.cat([start, newest], dim=1) if first else newest
 
     def action_windows(self, start: Tensor, length: int, episode: Tensor) -> Tensor:
         """Actions (B, length, A) from flat times `start`; beyond an episode's ends its first or last action repeats."""

@@ -23,9 +23,9 @@ class MGPNetwork(nn.Module):
         self.tokenizer = ActionTokenizer(config.tokenizer, widths["action"])
         self.encoder = ConditionEncoder(config.encoder, widths["state"], widths.get("cloud", 0))
         codebook = self.tokenizer.codebook.codes
-        self.transformer = MaskedTransformer(config.transformer, codebook, self.encoder.dim, config.encoder.history)
+        self.transformer = MaskedTransformer(config.transformer, codebook, self.encoder.dim, config.encoder.frames)
         self.near = config.near
-        wide = (config.encoder.history * self.encoder.dim, 256, self.near * widths["action"])
+        wide = (config.encoder.frames * self.encoder.dim, 256, self.near * widths["action"])
         self.auxiliary = mlp(wide) if config.training.auxiliary else None
 
     def adopt_codebook(self) -> None:
@@ -41,9 +41,13 @@ class MGPNetwork(nn.Module):
 
     def relative(self, state: Tensor, cloud: Tensor | None, cloud_state: Tensor) -> tuple[Tensor, Tensor | None]:
         """Raw state (B, H, S) and clouds (..., P, 3+) with the state of their own frames, in the chosen frame."""
-        if self.config.encoder.frame == "world":
-            return with_motion(state) if self.config.encoder.motion else state, cloud
-        return state_to_hand(state), None if cloud is None else cloud_to_hand(cloud, cloud_state)
+        hand = self.config.encoder.frame == "hand"
+        if hand or self.config.encoder.motion:
+            moving = state_to_hand if hand else with_motion
+            # motion is that of the newest frames; the first of the episode lies too far back to be one of them
+            parts = (state[:, :1], state[:, 1:]) if self.config.encoder.first else (state,)
+            state = torch.cat([moving(part) for part in parts], dim=1)
+        return state, cloud_to_hand(cloud, cloud_state) if hand and cloud is not None else cloud
 
     def condition(
         self,

@@ -16,7 +16,7 @@ from mgp.errors import ConfigError, ObservationError
 from mgp.model.network import MGPNetwork
 from mgp.policies.base import PlanTrace, Policy, check_observation
 from mgp.policies.files import load_network, save_network
-from mgp.sampling.long import Edit, LongPlanner
+from mgp.sampling.long import FIRST_MISSING, Edit, LongPlanner
 from mgp.sampling.short import plan_short
 
 
@@ -43,6 +43,7 @@ class MGP(Policy):
 
     def reset(self, seeds: Sequence[int]) -> None:
         self._forget()
+        self._first: dict[str, np.ndarray] = {}  # the first frame of each episode (B, 1, ...)
         self._generators = [keyed_generator(self.config.seed, seed) for seed in seeds]
         self._last = np.tile(np.nan_to_num(self.hold), (len(seeds), 1))  # (B, A) last command of each episode
         self._planner = LongPlanner(
@@ -96,9 +97,16 @@ class MGP(Policy):
                     f"{key!r} has shape {value.shape}: need ({batch}, {self.history}, ...), a row for each episode"
                     " begun with `reset` and a column for each frame of history"
                 )
-        arrays = {key: value[seen] for key, value in arrays.items()}
-        check_observation(arrays, self.observation_shapes, leading=2)
-        return self._condition(arrays) if seen.any() else None, seen
+        frames = {key: value[seen] for key, value in arrays.items()}
+        check_observation(frames, self.observation_shapes, leading=2)
+        frames = {key: value[:, :: self.config.encoder.stride] for key, value in frames.items()}
+        if self.config.encoder.first:
+            if not self._first:
+                if not seen.all():
+                    raise ObservationError(FIRST_MISSING)
+                self._first = {key: value[:, -1:].copy() for key, value in frames.items()}
+            frames = {key: np.concatenate([self._first[key][seen], value], 1) for key, value in frames.items()}
+        return self._condition(frames) if seen.any() else None, seen
 
     def _seen(self, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Without the colours of a cloud if the policy was trained without."""
@@ -109,10 +117,8 @@ class MGP(Policy):
 
     def _condition(self, arrays: dict[str, np.ndarray]) -> Tensor:
         """The condition (O, H, C) of the O episodes with an observation."""
-        keep = slice(None, None, self.config.encoder.stride)
         tensors = {
-            key: torch.as_tensor(value[:, keep], dtype=torch.float32, device=self.device)
-            for key, value in arrays.items()
+            key: torch.as_tensor(value, dtype=torch.float32, device=self.device) for key, value in arrays.items()
         }
         return self.network.condition(tensors["state"], tensors.get("cloud"), tensors["state"])
 

@@ -21,6 +21,9 @@ from mgp.sampling.sampler import KNOWN, Generators, Refined, confidence_of, lowe
 PlanLogits = Callable[[Tensor, Tensor], Tensor]  # (tokens (O, N), executed (O,)) to logits (O, N, V)
 
 
+FIRST_MISSING = "the first observation of an episode is missing: there is no plan to go on with"
+
+
 class Edit(NamedTuple):
     """What one replanning makes of the plans of O episodes."""
 
@@ -52,7 +55,7 @@ class LongPlanner:
         masked = torch.zeros(len(observed), self.length, dtype=torch.long)
         if self.tokens is None or self.confidence is None:
             if not bool(observed.all()):
-                raise ObservationError("the first observation of an episode is missing: there is no plan to go on with")
+                raise ObservationError(FIRST_MISSING)
             self.tokens, self.confidence, masked = self._first(logits_fn, len(observed))
         elif self.config.variant != "full" and self.executed < self.length and bool(observed.any()):
             edit = self._replan(logits_fn, self.tokens[observed], self.confidence[observed], observed)

@@ -17,6 +17,8 @@ from mgp.model.network import MGPNetwork
 from mgp.training.augmentation import draw_warps, warp_actions, warp_cloud, warp_state
 from mgp.training.corruption import Corrupted, corrupt_long, corrupt_short
 
+ALIKE = 2048  # frames among which a like one is looked for
+
 
 class Batch(NamedTuple):
     state: Tensor  # (B, H, S)
@@ -117,6 +119,8 @@ class LongBatches(_Frames):
         whole = [demonstrations.action_windows(start, self.size * self.per, episodes) for start in starts]
         self.actions = torch.stack(whole, 1)  # (E, phases, T, A)
         self.tokens = torch.stack([tokenize(network, part) for part in whole], 1)  # (E, phases, N)
+        state = demonstrations.arrays["state"]
+        self.state = (state - state.mean(0)) / state.std(0).clamp_min(1e-6)  # (T, S)
 
     def draw(self, batch: int, generator: torch.Generator) -> Batch:
         demos, masking = self.demonstrations, self.config.masking
@@ -129,7 +133,8 @@ class LongBatches(_Frames):
         whole = torch.full_like(steps, not masking.end, dtype=torch.bool) | (steps >= self.config.env.horizon)
         length = torch.where(whole, self.size, length)
         reach = ((steps - 1 - phase) // self.per).clamp_max(self.size - 1)
-        executed = (torch.rand(batch, generator=generator) * (reach + 1)).long()
+        share = torch.rand(batch, generator=generator) ** self.config.training.early
+        executed = (share * (reach + 1)).long()
         executed[torch.rand(batch, generator=generator) < masking.start] = 0
         time = demos.starts[episode] + phase + executed * self.per
         donor = self.tokens[torch.randint(episodes, (batch,), generator=generator), phase]
@@ -146,5 +151,17 @@ class LongBatches(_Frames):
             clean = tokenize(self.network, warp_actions(self.actions[episode, phase], warps))
         soon = run // self.per
         tokens = corrupt_long(clean, length, executed, donor, soon, self.vocabulary, masking, generator)
-        times = demos.history(time, self.config.encoder.history, self.config.encoder.stride)
+        encoder = self.config.encoder
+        times = demos.history(time, encoder.history, encoder.stride, encoder.first)
+        if masking.foreign_frame:
+            foreign = (torch.rand(batch, generator=generator) < masking.foreign_frame) & (executed > 0)
+            alike = demos.history(self._alike(time, episode, generator), encoder.history, encoder.stride)
+            times[foreign, encoder.first :] = alike[foreign]
         return Batch(*self.gather(times, group, warps, generator), executed, tokens, near)
+
+    def _alike(self, time: Tensor, episode: Tensor, generator: torch.Generator) -> Tensor:
+        """For each time (B,), that of a like state in another demonstration: the likest of some drawn at random."""
+        drawn = torch.randint(len(self.state), (ALIKE,), generator=generator)
+        distance = torch.cdist(self.state[time], self.state[drawn])
+        same = self.demonstrations.episode_of(drawn) == episode[:, None]
+        return drawn[distance.masked_fill(same, torch.inf).argmin(1)]

@@ -28,7 +28,7 @@ def build_network(config: Config, demonstrations: Demonstrations) -> MGPNetwork:
         )
         probe = MGPNetwork(config, widths)  # only to put arrays into the chosen frame
         times = demonstrations.history(
-            torch.arange(len(arrays["state"])), config.encoder.history, config.encoder.stride
+            torch.arange(len(arrays["state"])), config.encoder.history, config.encoder.stride, config.encoder.first
         )
         state, cloud = probe.relative(arrays["state"][times], arrays.get("cloud"), arrays["state"])
         fitted = {"action": arrays["action"].numpy(), "state": state.numpy()}
