@@ -1,7 +1,7 @@
-"""The moving scenes at a glance: `python -m benchmarks.moving_scenes` writes docs/metaworld-dynamic.png.
+"""The moving scenes at a glance: `python -m benchmarks.moving_scenes` writes docs/metaworld-dynamic.png and .webp.
 
-A strip for each task of the paper, with the expert at work; each frame is labelled with its control step and how far
-the scene has moved by then.
+The picture has a strip for each task of the paper, with the expert at work; each frame is labelled with its control
+step and how far the scene has moved by then. The animation shows the five side by side.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ SIZE, HEADER, COLOURS = 190, 16, 128  # pixels, pixels, colours of the palette, 
 STEPS = {"pick-place-wall-wall": (0, 60, 120, 200), "basketball": (0, 35, 70, 100)}  # others: as the motion to step 67
 DEFAULT_STEPS = (0, 22, 45, 67)
 SEED = 1
+FILM_SIZE, FILM_EVERY, FILM_END = 150, 4, 120  # pixels of a task, control steps a frame, and the last of them
 
 
 def strip(task: str) -> Image.Image:
@@ -39,6 +40,18 @@ def strip(task: str) -> Image.Image:
     return image
 
 
+def film(task: str) -> list[np.ndarray]:
+    env = DynamicMetaWorldEnv(task, "state")
+    env.reset(seed=SEED)
+    expert, frames = env.expert(), []
+    for step in range(FILM_END + 1):
+        if step % FILM_EVERY == 0:
+            frames.append(np.asarray(env.picture(FILM_SIZE)))
+        env.advance(expert())
+    env.close()
+    return frames
+
+
 def run(path: str = "docs/metaworld-dynamic.png") -> None:
     names = [task for task in tasks() if task != "basketball-midway"]  # looks like basketball, only later
     strips = [strip(task) for task in names]
@@ -46,6 +59,9 @@ def run(path: str = "docs/metaworld-dynamic.png") -> None:
     for row, one in enumerate(strips):
         sheet.paste(one, (0, row * one.height))
     sheet.quantize(COLOURS).save(path, optimize=True)
+    first, *rest = [Image.fromarray(np.hstack(row)) for row in zip(*map(film, names), strict=True)]
+    animation = Path(path).with_suffix(".webp")
+    first.save(animation, save_all=True, append_images=rest, duration=160, loop=0, quality=55, method=4)
     print(f"{path}: {len(names)} strips, {Path(path).stat().st_size / 1000:.0f} kB")
 
 

@@ -1,4 +1,4 @@
-"""Draws docs/so101.png and docs/buttons-on-off.webp: `python -m benchmarks.so101_pictures` (half a minute, no GL)."""
+"""Draws docs/so101.png and an animation of each task: `python -m benchmarks.so101_pictures` (a minute, no GL)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from PIL import Image
 from mgp.envs import make_env
 
 FOLDER = Path(__file__).parents[1] / "docs"
+TASKS = ("buttons/on-off", "buttons/color-change", "sorting/towel")
 SEED, FRAMES, SIZE = 3, 7, 220  # of the strip
-EVERY, FILM_SIZE = 4, 240  # of the animation, which runs at twice the speed
+EVERY, FILM_SIZE = {"sorting/towel": 2}, 240  # control steps a picture of the animations, else 4: twice the speed
 
 
 def film(name: str, seed: int, every: int, size: int) -> list[np.ndarray]:
@@ -29,15 +30,16 @@ def film(name: str, seed: int, every: int, size: int) -> list[np.ndarray]:
 
 def main() -> None:
     rows = []
-    for name in ("buttons/on-off", "buttons/color-change", "sorting/towel"):
+    for name in TASKS:
         pictures = film(name, SEED, 4, SIZE)
         chosen = np.linspace(0, len(pictures) - 1, FRAMES).round().astype(int)
         rows.append(np.concatenate([pictures[i] for i in chosen], axis=1))
     strip = Image.fromarray(np.concatenate(rows)).quantize(128)
     strip.save(FOLDER / "so101.png", optimize=True)
-    first, *rest = [Image.fromarray(picture) for picture in film("buttons/on-off", SEED, EVERY, FILM_SIZE)]
-    animation = FOLDER / "buttons-on-off.webp"
-    first.save(animation, save_all=True, append_images=rest, duration=100, loop=0, quality=60, method=4)
+    for name in TASKS:
+        first, *rest = [Image.fromarray(picture) for picture in film(name, SEED, EVERY.get(name, 4), FILM_SIZE)]
+        animation = FOLDER / f"{name.replace('/', '-')}.webp"
+        first.save(animation, save_all=True, append_images=rest, duration=100, loop=0, quality=60, method=4)
 
 
 if __name__ == "__main__":
