@@ -53,8 +53,9 @@ _MOVING_LONG = dataclasses.replace(
     training=dataclasses.replace(_LONG.training, early=2.0),
 )
 # Targets are absolute places on the table, so the world's frame is right and nothing is turned. What was done and seen
-# before is the point: no prefix is ever another demonstration's, and pending tokens are scored with the plan in view,
-# since a plan may hold what no later frame shows.
+# before is the point: Long keeps the first frame in view, no prefix is ever another demonstration's, and pending tokens
+# are scored with the plan in view, since a plan may hold what no later frame shows. But later frames often are another
+# demonstration's: they tell where the arm is, and would otherwise be learned by heart.
 _BUTTONS_SHORT = Config(
     preset="buttons-short",
     env=EnvConfig(name="buttons/on-off", points=1024, demonstrations=150, horizon=500),
@@ -69,10 +70,18 @@ _BUTTONS_LONG = dataclasses.replace(
     preset="buttons-long",
     policy="long",
     tokenizer=dataclasses.replace(_BUTTONS_SHORT.tokenizer, window=128, batch=16),
+    encoder=dataclasses.replace(_BUTTONS_SHORT.encoder, first=True),
     masking=MaskingConfig(
-        soft_labels=2.0, end=False, cut=0.0, start=0.2, prefix_dropout=0.3, near_weight=5.0, prefix_weight=0.0
+        soft_labels=2.0,
+        end=False,
+        cut=0.0,
+        start=0.2,
+        prefix_dropout=0.1,
+        foreign_frame=0.8,
+        near_weight=5.0,
+        prefix_weight=0.0,
     ),
-    sampling=SamplingConfig(execution_horizon=12, see_pending=True),
+    sampling=SamplingConfig(execution_horizon=24, refine_steps=8, see_pending=True),
     training=dataclasses.replace(_BUTTONS_SHORT.training, batch=32),
 )
 _TOWEL = EnvConfig(name="sorting/towel", points=1024, demonstrations=60, horizon=150)
@@ -117,7 +126,12 @@ PRESETS: dict[str, Config] = {
         _BUTTONS_SHORT,
         _BUTTONS_LONG,
         dataclasses.replace(_BUTTONS_SHORT, preset="sorting-short", env=_TOWEL),
-        dataclasses.replace(_BUTTONS_LONG, preset="sorting-long", env=_TOWEL),
+        dataclasses.replace(
+            _BUTTONS_LONG,
+            preset="sorting-long",
+            env=_TOWEL,
+            sampling=dataclasses.replace(_BUTTONS_LONG.sampling, execution_horizon=12),
+        ),
         _PAPER_SHORT,
         _PAPER_LONG,
         # LIBERO's tables; its environment and image encoder come with the [libero] extra

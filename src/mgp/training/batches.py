@@ -17,7 +17,7 @@ from mgp.model.network import MGPNetwork
 from mgp.training.augmentation import draw_warps, warp_actions, warp_cloud, warp_state
 from mgp.training.corruption import Corrupted, corrupt_long, corrupt_short
 
-ALIKE = 2048  # frames among which a like one is looked for
+ALIKE = 8192  # frames among which a like one is looked for
 
 
 class Batch(NamedTuple):
