@@ -171,6 +171,8 @@ class SamplingConfig:
     execution_horizon: int = 5  # actions between two plans
     mask_ratio: float = 0.7  # Long: share of the unexecuted tokens that ATR re-masks
     scoring: Literal["atr", "reuse", "random", "inverse"] = "atr"  # which tokens look unsure; inverse masks the surest
+    # Long: a confidence is that of all codes near the one; width of the kernel in mean squared nearest-code distances
+    near_codes: float = 0.0
     see_pending: bool = False  # Long: score a token with the rest of the plan in view, or from c_t and H alone
     variant: Literal["long", "full", "no-sm"] = "long"  # full: never replan; no-sm: re-mask all that is unexecuted
     see_prefix: bool = True  # Long: condition on the executed tokens
@@ -180,6 +182,7 @@ class SamplingConfig:
         _choices(self)
         _positive(self, "refine_steps", "execution_horizon")
         _fraction(self, "mask_ratio")
+        _not_negative(self, "near_codes")
         if not self.temperature >= 0:
             raise ConfigError(f"temperature = {self.temperature}: must be 0 (argmax) or above")
 

@@ -13,6 +13,7 @@ from mgp.data.demonstrations import keyed_generator
 from mgp.errors import ObservationError, UnknownNameError
 from mgp.model.transformer import Vocabulary
 from mgp.sampling.long import LongPlanner
+from mgp.sampling.sampler import likeness
 
 WORDS = Vocabulary(8)
 SIZE = 10
@@ -313,3 +314,20 @@ def test_the_log_keeps_copies_in_the_shapes_promised():
         assert entry["executed"].shape == (2,)
         assert {entry[key].shape for key in ("tokens", "confidence", "masked")} == {(2, SIZE)}
     assert (plan.log[0]["tokens"] == 0).all(), "an old entry is not rewritten by later plans"
+
+
+def test_a_plan_of_near_duplicates_stays_sure():
+    """The network moves from each code to its twin, but for two places, where it wants something else."""
+    pairs = torch.arange(8)[:, None].expand(8, 2) // 2 * 1.0
+    alike = likeness(pairs + torch.rand(8, 2) * 1e-3, 1.0)
+    elsewhere = torch.tensor([0, 0, 0, 0, 1, 0, 0, 1, 0, 0], dtype=torch.bool)
+    for kernel, spared in ((None, False), (alike, True)):
+        plan = planner(mask_ratio=0.25, refine_steps=1)
+        plan.alike = kernel
+        network = Planted(wants(2))
+        plan.step(network, seen(), 2)
+        # the twin 3 everywhere, surer where the code itself is doubted most
+        network.logits = wants(torch.where(elsewhere, 6, 3), torch.where(elsewhere, 0.5, 0.9))
+        plan.step(network, seen(), 1)
+        masked = torch.from_numpy(plan.log[-1]["masked"][0] > 0)
+        assert bool((masked == elsewhere).all()) == spared

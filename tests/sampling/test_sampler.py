@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mgp.data.demonstrations import keyed_generator
-from mgp.sampling.sampler import KNOWN, confidence_of, gumbel_max, lowest, refine
+from mgp.sampling.sampler import KNOWN, confidence_of, gumbel_max, likeness, lowest, refine
 from mgp.sampling.schedule import mask_counts, training_ratio
 
 CODES, MASK = 12, 14
@@ -170,6 +170,19 @@ def test_confidence_is_of_the_given_tokens_and_zero_for_those_without_logits():
     share = logits.softmax(-1)[0, 0]
     found = confidence_of(logits, torch.tensor([[0, 1, 2, 5]]))
     torch.testing.assert_close(found, torch.tensor([[share[0], share[1], share[2], 0.0]]))
+
+
+def test_near_duplicates_share_a_confidence():
+    """Codes 0 and 1 are one and the same, 2 is near them, 3 is far from all."""
+    codes = torch.tensor([[0.0, 0.0], [0.0, 0.0], [0.1, 0.0], [9.0, 9.0]])
+    probability = torch.tensor([0.3, 0.3, 0.2, 0.15, 0.05])  # the last is [END]'s
+    logits = probability.log().expand(1, 6, 5)
+    tokens = torch.tensor([[0, 1, 2, 3, 4, 5]])
+    alone = confidence_of(logits, tokens, likeness(codes, 0.0))
+    torch.testing.assert_close(alone[0], torch.tensor([0.3, 0.3, 0.2, 0.15, 0.05, 0.0]))
+    shared = confidence_of(logits, tokens, likeness(codes, 1e-2))[0]
+    assert shared[0] == shared[1] > 0.79, "of all three"
+    torch.testing.assert_close(shared[3:], torch.tensor([0.15, 0.05, 0.0]), msg="has nobody near it, no code, no logit")
 
 
 def test_training_ratios_span_what_the_schedules_say():

@@ -32,6 +32,7 @@ class Analyze:
     env: str | None = None  # another environment than the one trained on, e.g. metaworld-dynamic/basketball-midway
     episodes: int = 10  # of each kind: two maskings, and the static scene if the environment moves
     seed: int = 40_000  # first seed; must not meet the demonstrations'
+    near_codes: float | None = None  # sampling.near_codes, e.g. 8: near codes share a confidence; default: as the run
     output: Path | None = None  # the page; default: beside the figures in RUN/analysis
     workers: int | None = None  # processes; default: one a core
     device: str = "cpu"
@@ -42,8 +43,9 @@ def main(arguments: list[str]) -> None:
     run = Run.open(args.run)
     env = run.config.env
     name = args.env or env.name
+    changes = {} if args.near_codes is None else {"near_codes": args.near_codes}
     study = study_confidence(
-        run.loader(str(pick_device(args.device))),
+        run.loader(str(pick_device(args.device)), **changes),
         name,
         env.observation,
         env.options,
@@ -51,7 +53,8 @@ def main(arguments: list[str]) -> None:
         run.demonstration_seeds,
         workers=args.workers,
     )
-    path = run.folder / "analysis" / f"confidence-{name.replace('/', '-')}-seed{args.seed}"
+    near = "" if args.near_codes is None else f"-near{args.near_codes:g}"
+    path = run.folder / "analysis" / f"confidence-{name.replace('/', '-')}-seed{args.seed}{near}"
     study.save(path)
     page = args.output or path.with_name(path.name + ".html")
     write_study(study, page)

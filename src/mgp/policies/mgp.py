@@ -17,6 +17,7 @@ from mgp.model.network import MGPNetwork
 from mgp.policies.base import PlanTrace, Policy, check_observation
 from mgp.policies.files import load_network, save_network
 from mgp.sampling.long import FIRST_MISSING, Edit, LongPlanner
+from mgp.sampling.sampler import likeness
 from mgp.sampling.short import plan_short
 
 
@@ -39,6 +40,7 @@ class MGP(Policy):
         self.execution_horizon = self.config.sampling.execution_horizon
         self.observation_shapes = dict(observation_shapes)
         self.hold = np.asarray(hold, dtype=np.float32)  # (A,) NaN where the last command goes on, as a gripper's
+        self._alike = likeness(network.tokenizer.codebook.codes.detach().cpu(), self.config.sampling.near_codes)
         self.reset([0])
 
     def reset(self, seeds: Sequence[int]) -> None:
@@ -47,7 +49,7 @@ class MGP(Policy):
         self._generators = [keyed_generator(self.config.seed, seed) for seed in seeds]
         self._last = np.tile(np.nan_to_num(self.hold), (len(seeds), 1))  # (B, A) last command of each episode
         self._planner = LongPlanner(
-            self.config.sampling, self.network.transformer.vocabulary, self.config.tokens, self._generators
+            self.config.sampling, self.network.transformer.vocabulary, self.config.tokens, self._generators, self._alike
         )
 
     @torch.inference_mode()

@@ -40,8 +40,16 @@ class LongPlanner:
     The others neither call the network nor draw random numbers, so that a batch equals its episodes run alone.
     """
 
-    def __init__(self, config: SamplingConfig, vocabulary: Vocabulary, length: int, generators: Generators):
+    def __init__(
+        self,
+        config: SamplingConfig,
+        vocabulary: Vocabulary,
+        length: int,
+        generators: Generators,
+        alike: Tensor | None = None,
+    ):
         self.config, self.vocabulary, self.length, self.generators = config, vocabulary, length, generators
+        self.alike = alike  # (K, K) of `sampler.likeness`
         self.tokens: Tensor | None = None  # (B, N)
         self.confidence: Tensor | None = None  # (B, N)
         self.executed = 0  # tokens, the same for all episodes: they run in lock step
@@ -81,7 +89,7 @@ class LongPlanner:
             return None
         if config.variant == "full":
             return None
-        other = LongPlanner(config, self.vocabulary, self.length, [_copy(g) for g in self.generators])
+        other = LongPlanner(config, self.vocabulary, self.length, [_copy(g) for g in self.generators], self.alike)
         other.executed = self.executed
         return other._replan(logits_fn, self.tokens[observed], self.confidence[observed], observed)
 
@@ -120,7 +128,7 @@ class LongPlanner:
         # for itself, and then a stale plan looks sure.
         pending = torch.arange(self.length) >= self.executed
         given = plan if self.config.see_pending else torch.where(pending, self.vocabulary.mask, plan)
-        posterior = confidence_of(self._logits(logits_fn, given), plan)
+        posterior = confidence_of(self._logits(logits_fn, given), plan, self.alike)
         return posterior, -posterior if self.config.scoring == "inverse" else posterior
 
     def _logits(self, logits_fn: PlanLogits, tokens: Tensor) -> Tensor:
@@ -142,6 +150,7 @@ class LongPlanner:
             self.config.refine_steps,
             self.config.temperature,
             generators,
+            alike=self.alike,
         )
 
 

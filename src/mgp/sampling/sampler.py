@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from mgp.sampling.schedule import mask_counts
+from mgp.tokenizer.codebook import code_distances
 
 LogitsFn = Callable[[Tensor], Tensor]  # tokens (B, N) with [MASK]s to logits (B, N, V)
 Generators = Sequence[torch.Generator]  # one an episode, so that a batch equals its rows sampled alone
@@ -34,11 +35,24 @@ def gumbel_max(logits: Tensor, temperature: float, generators: Generators) -> Te
     return (logits / temperature + noise).argmax(-1)
 
 
-def confidence_of(logits: Tensor, tokens: Tensor) -> Tensor:
-    """Softmax probability of the tokens that stand in the plan (B, N); 0 for tokens the logits do not cover."""
+def likeness(codes: Tensor, width: float) -> Tensor | None:
+    """How far codes (K, D) stand for one another, (K, K) from 0 to 1; None if each stands for itself alone."""
+    return torch.exp(-code_distances(codes) / width) if width else None
+
+
+def confidence_of(logits: Tensor, tokens: Tensor, alike: Tensor | None = None) -> Tensor:
+    """Softmax probability of the tokens that stand in the plan (B, N); 0 for tokens the logits do not cover.
+
+    A codebook has many near-duplicates, among which the probability of one action is divided; with `alike` (K, K) it
+    is added up again.
+    """
+    probability = logits.softmax(-1)
     covered = tokens < logits.shape[-1]
-    chosen = logits.softmax(-1).gather(-1, tokens.masked_fill(~covered, 0)[..., None]).squeeze(-1)
-    return chosen * covered
+    own = probability.gather(-1, tokens.masked_fill(~covered, 0)[..., None]).squeeze(-1) * covered
+    if alike is None:
+        return own
+    shared = (probability[..., : len(alike)] * alike[tokens.clamp_max(len(alike) - 1)]).sum(-1)
+    return torch.where(tokens < len(alike), shared, own)
 
 
 def lowest(confidence: Tensor, count: Tensor) -> Tensor:
@@ -56,6 +70,7 @@ def refine(
     temperature: float,
     generators: Generators,
     forbidden: Sequence[int] = (),
+    alike: Tensor | None = None,
 ) -> Refined:
     """Fill the masked positions (B, N), re-mask the least confident by the schedule and fill again, `rounds` times.
 
@@ -73,6 +88,6 @@ def refine(
             logits[..., list(forbidden)] = -torch.inf
         drawn = gumbel_max(logits, temperature, generators)
         tokens = torch.where(hidden, drawn, tokens)
-        confidence = torch.where(hidden, confidence_of(logits, drawn), confidence)
+        confidence = torch.where(hidden, confidence_of(logits, drawn, alike), confidence)
         times = times + hidden
     return Refined(tokens, confidence, times)

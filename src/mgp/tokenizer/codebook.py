@@ -10,6 +10,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 
+def code_distances(codes: Tensor) -> Tensor:
+    """(K, K) squared distances of codes (K, D), in units of the mean one between a code and its nearest neighbour."""
+    distance = torch.cdist(codes, codes).square()
+    nearest = distance.clone().fill_diagonal_(torch.inf).amin(1)
+    return distance / nearest.mean().clamp_min(1e-12)
+
+
 class Codebook(nn.Module):
     codes: Tensor  # (K, D) the code vectors
     counts: Tensor  # (K,) moving average of how many latents each code took

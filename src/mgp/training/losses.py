@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mgp.tokenizer.codebook import code_distances
+
 
 def soft_targets(codes: Tensor, temperature: float) -> Tensor | None:
     """Distance-aware labels (K, K + 1): a code's near-duplicates share its probability. None for one-hot labels.
@@ -15,9 +17,7 @@ def soft_targets(codes: Tensor, temperature: float) -> Tensor | None:
     """
     if temperature == 0:
         return None
-    distance = torch.cdist(codes, codes).square()
-    nearest = distance.clone().fill_diagonal_(torch.inf).amin(1)
-    soft = (-distance / (temperature * nearest.mean().clamp_min(1e-12))).softmax(1)
+    soft = (-code_distances(codes) / temperature).softmax(1)
     return F.pad(soft, (0, 1))  # no share for [END]
 
 
