@@ -1,8 +1,7 @@
 """Named configurations.
 
 The `paper-*` presets hold the paper's tables of hyper-parameters. The others are what measured best on two CPU cores;
-docs/method.md lists each deviation with what it bought. The buttons presets do not solve their tasks yet
-(docs/so101.md).
+docs/method.md lists each deviation with what it bought.
 """
 
 from __future__ import annotations
