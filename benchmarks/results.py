@@ -7,7 +7,7 @@
     non-markovian  buttons pressed in an order that no frame tells
     sorting        a towel sorted by a light that went off, with and without missing observations
 
-Trains what is not trained yet (runs/), then evaluates. "assembly@1" is assembly with training seed 1, 0 is the default;
+Trains what is not trained yet (runs/), then evaluates, sampled as the preset says. "assembly@1" is assembly with training seed 1, 0 is the default;
 each seed has rows of its own. The evaluation seeds begin at 60000: those of 10000 and of 30000 on were looked at while
 training was tuned. The column evaluation_seeds tells those of each row; metaworld, sweeps and missing have 50000 on.
 """
@@ -49,7 +49,7 @@ class Table:
         self.path, self.episodes = Path("results") / f"{name}.csv", episodes
 
     def add(self, run: Run, changes: dict[str, Any], missing: float = 0.0, env: str | None = None) -> None:
-        sampling = replace(run.config.sampling, **changes)
+        sampling = replace(get_preset(run.config.preset).sampling, **changes)
         own = not missing and env is None
         timed = own and set(changes) <= {"variant"}  # each variant thinks for a time of its own
         result = evaluate_run(run, sampling, self.episodes, SEED, Missing(missing), latency=timed, env_name=env)

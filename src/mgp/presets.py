@@ -48,7 +48,7 @@ _MOVING_LONG = dataclasses.replace(
     preset="dynamic-long",
     tokenizer=dataclasses.replace(_LONG.tokenizer, steps=3000),
     masking=dataclasses.replace(_LONG.masking, near_weight=20.0),
-    sampling=SamplingConfig(execution_horizon=4),
+    sampling=SamplingConfig(execution_horizon=4, near_codes=8.0),
     training=dataclasses.replace(_LONG.training, early=2.0),
 )
 # Targets are absolute places on the table, so the world's frame is right and nothing is turned. What was done and seen
