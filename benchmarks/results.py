@@ -27,7 +27,7 @@ from mgp.errors import ConfigError, MGPError, UnknownNameError
 from mgp.evaluation import table
 from mgp.evaluation.missing import Missing
 from mgp.presets import get_preset
-from mgp.runs import Run, for_task
+from mgp.runs import SUMMARY, Run, for_task, run_path
 
 SEED = 60_000
 METAWORLD = ("assembly", "disassemble", "stick-push", "push", "drawer-open")
@@ -79,6 +79,8 @@ def runs(tasks: Iterable[str], preset: str = "metaworld") -> Iterable[Run]:
         if config.env.name not in known:
             raise UnknownNameError("task", config.env.name, known)
     for config in configs:
+        if (run_path(config) / SUMMARY).exists():  # how it is sampled is no part of what was learned
+            config = replace(config, sampling=Run.open(run_path(config)).config.sampling)
         yield Run.open(train(config))
 
 
