@@ -7,9 +7,10 @@
     non-markovian  buttons pressed in an order that no frame tells
     sorting        a towel sorted by a light that went off, with and without missing observations
 
-Trains what is not trained yet (runs/), then evaluates, sampled as the preset says. "assembly@1" is assembly with training seed 1, 0 is the default;
-each seed has rows of its own. The evaluation seeds begin at 60000: those of 10000 and of 30000 on were looked at while
-training was tuned. The column evaluation_seeds tells those of each row; metaworld, sweeps and missing have 50000 on.
+Trains what is not trained yet (runs/), then evaluates, sampled as the preset says. "assembly@1" is assembly with
+training seed 1, 0 is the default; each seed has rows of its own. The evaluation seeds begin at 60000: those of 10000
+and of 30000 on were looked at while training was tuned. The column evaluation_seeds tells those of each row; metaworld,
+sweeps and missing have 50000 on.
 """
 
 from __future__ import annotations
