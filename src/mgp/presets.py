@@ -80,7 +80,7 @@ _BUTTONS_LONG = dataclasses.replace(
         near_weight=5.0,
         prefix_weight=0.0,
     ),
-    sampling=SamplingConfig(execution_horizon=24, refine_steps=8, see_pending=True),
+    sampling=SamplingConfig(execution_horizon=24, refine_steps=8, near_codes=8.0, see_pending=True),
     training=dataclasses.replace(_BUTTONS_SHORT.training, batch=32),
 )
 _TOWEL = EnvConfig(name="sorting/towel", points=1024, demonstrations=60, horizon=150)
