@@ -94,7 +94,7 @@ class TokenizerConfig:
 class EncoderConfig:
     history: int = 2  # newest frames the policy looks at; 4 in the paper
     stride: int = 1  # control steps between two of those frames
-    first: bool = False  # Long: beside the newest frames, look at the first of the episode: what changed since is kept
+    first: bool = False  # Long: beside the newest frames, the first of the episode, which shows what later ones hide
     colour: bool = False  # see the colours of a cloud's points; the demonstrations must have them
     frame: Literal["world", "hand"] = "hand"  # hand: clouds relative to state[:3], so that position does not tell
     motion: bool = False  # world frame: beside each frame's state, how it differs from the newest, at its own scale

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 
 import small
 from mgp.data.demonstrations import Demonstrations, keyed_generator
+from mgp.errors import ConfigError
 from mgp.training.batches import LongBatches, ShortBatches, tokenize
 from mgp.training.losses import soft_targets, token_loss
 
@@ -211,3 +212,9 @@ def test_a_foreign_frame_is_a_like_one_of_another_demonstration_and_changes_noth
     assert torch.equal(foreign.state[~begun], own.state[~begun]), "the first plan is made from its own frame"
     if first:
         assert torch.equal(foreign.state[:, 0], own.state[:, 0]), "as is the memory of it"
+
+
+def test_foreign_frames_need_another_demonstration():
+    config = small.tiny("long", **{"masking.foreign_frame": 0.5})
+    with pytest.raises(ConfigError, match="there is one only"):
+        LongBatches(small.demonstrations(lengths=(24,)), config, small.network(config))

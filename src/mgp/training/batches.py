@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mgp.config import Config
 from mgp.data.demonstrations import Demonstrations
+from mgp.errors import ConfigError
 from mgp.model.frames import move
 from mgp.model.network import MGPNetwork
 from mgp.training.augmentation import draw_warps, warp_actions, warp_cloud, warp_state
@@ -114,6 +115,11 @@ class LongBatches(_Frames):
         self.vocabulary = network.transformer.vocabulary
         self.per, self.size = config.tokenizer.actions_per_token, config.tokens
         self.network = network
+        if config.masking.foreign_frame and len(demonstrations.ends) < 2:
+            raise ConfigError(
+                f"masking.foreign_frame = {config.masking.foreign_frame} needs frames of other demonstrations, but there"
+                " is one only: collect more, or set it to 0"
+            )
         episodes = torch.arange(len(demonstrations.ends))
         starts = [demonstrations.starts + phase for phase in range(self.per)]
         whole = [demonstrations.action_windows(start, self.size * self.per, episodes) for start in starts]
