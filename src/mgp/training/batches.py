@@ -117,8 +117,8 @@ class LongBatches(_Frames):
         self.network = network
         if config.masking.foreign_frame and len(demonstrations.ends) < 2:
             raise ConfigError(
-                f"masking.foreign_frame = {config.masking.foreign_frame} needs frames of other demonstrations, but there"
-                " is one only: collect more, or set it to 0"
+                f"masking.foreign_frame = {config.masking.foreign_frame} needs frames of other demonstrations, but"
+                " there is one only: collect more, or set it to 0"
             )
         episodes = torch.arange(len(demonstrations.ends))
         starts = [demonstrations.starts + phase for phase in range(self.per)]
