@@ -13,7 +13,7 @@ from wave_robot import MOVES_FROM, WaveEnv, make_wave
 import small
 from mgp.errors import ConfigError, DataError, SeedOverlapError
 from mgp.evaluation.confidence import study_confidence
-from mgp.evaluation.confidence_results import ConfidenceStudy, Outcome, Replan
+from mgp.evaluation.confidence_results import KEPT, ConfidenceStudy, Outcome, Replan
 from mgp.evaluation.episode import Recording
 from mgp.evaluation.probe import ACTION_CHANGE, Probed
 from mgp.evaluation.rollout import rollout
@@ -84,8 +84,9 @@ def test_the_probe_of_the_own_masking_is_what_comes_to_pass_and_the_other_masks_
 
 def test_both_maskings_drive_and_the_static_twin_is_run_beside(study):
     kinds = {(one.env, one.driver) for one in study.outcomes}
-    assert kinds == {("toy/moving", "atr"), ("toy/moving", "inverse"), ("toy/static", "atr")}
-    assert len(study.outcomes) == 3 * len(SEEDS)
+    both = {(scene, driver) for scene in ("toy/moving", "toy/static") for driver in ("atr", KEPT)}
+    assert kinds == both | {("toy/moving", "inverse")}
+    assert len(study.outcomes) == 5 * len(SEEDS)
     assert (study.moves_from, study.twin, study.start) == (MOVES_FROM, "toy/static", 1 + MOVES_FROM / 4)
     for driver in ("atr", "inverse"):
         low, high = study.flips("low", driver), study.flips("high", driver)
@@ -98,6 +99,26 @@ def test_both_maskings_drive_and_the_static_twin_is_run_beside(study):
     assert all(len(study.traces[seed].executed) == -(-ends[seed] // 4) for seed in SEEDS), "no plan after the end"
 
 
+def test_a_kept_plan_is_edited_until_the_scene_moves_and_scored_until_the_end():
+    seen = []
+    for scene in ("toy/moving", "toy/static"):
+        env = WaveEnv(scene)
+        policy = Probed(load(), keep_after=MOVES_FROM)
+        (result,) = rollout(policy, [env], [101], recording=Recording((101,), 0))
+        seen.append((np.array(env.actions), result.trace))
+    length = min(len(actions) for actions, _ in seen)
+    np.testing.assert_array_equal(*(actions[:length] for actions, _ in seen))
+    for _, trace in seen:
+        edited = trace.masked.any(1)
+        assert edited.tolist() == [4 * look <= MOVES_FROM for look in range(len(edited))]
+        assert edited.sum() > 1, "some looks come before the motion"
+        pending = [row[done:] for row, done in zip(trace.standing, trace.executed, strict=True)]
+        assert all(np.isfinite(row).all() for row in pending[1:])
+    # the same plan, another observation
+    moved = int(edited.sum())
+    assert np.nanmax(np.abs(seen[0][1].standing[moved:][:2] - seen[1][1].standing[moved:][:2])) > 0
+
+
 def test_until_the_scene_moves_the_twins_are_the_same_and_then_they_differ(study):
     for measure in ("standing", "standing_next", "refined", "refined_next"):
         moving, static = study.before_after("toy/moving", measure), study.before_after("toy/static", measure)
@@ -106,6 +127,10 @@ def test_until_the_scene_moves_the_twins_are_the_same_and_then_they_differ(study
         difference, _, episodes = study.drop(measure)
         assert episodes == len(SEEDS)
         assert difference == pytest.approx(moving[1] - static[1], abs=0.02)
+    kept = study.difference("standing", KEPT)
+    before = [mean for replan, mean in zip(kept.replans, kept.mean, strict=True) if replan <= study.start]
+    assert before == [0] * len(before)
+    assert any(kept.mean[len(before) :])
 
 
 def test_means_before_and_after_by_hand():
@@ -127,6 +152,11 @@ def test_means_before_and_after_by_hand():
     assert study.flips("low", kind="action") == (15, 50)
     assert study.flips("high", kind="action").rate == 0
     assert study.success("m") == (1, 2)
+    difference = study.difference("standing")
+    assert (difference.replans, difference.mean) == ([3], [pytest.approx(-0.25)])
+    assert (difference.low, difference.high) == ([pytest.approx(-0.4)], [pytest.approx(-0.1)])
+    assert study.drop("standing", KEPT) is None
+    assert study.difference("standing", KEPT).replans == []
     curve = study.curve("m", "standing")
     assert (curve.replans, curve.mean) == ([2, 3, 4], [0.8, 0.5, 0.2])
     alone = dataclasses.replace(study, twin=None, moves_from=None)

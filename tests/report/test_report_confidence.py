@@ -13,7 +13,7 @@ from browser import CHROMIUM, Browser
 from html_reader import Reader
 from made_up_run import trace
 
-from mgp.evaluation.confidence_results import ConfidenceStudy, Outcome, Replan
+from mgp.evaluation.confidence_results import KEPT, ConfidenceStudy, Outcome, Replan
 from mgp.report import write_report
 from mgp.report.confidence import write_study
 
@@ -23,7 +23,7 @@ MOVING, STATIC = "metaworld-dynamic/basketball-midway", "metaworld/basketball"
 def made_up(twin: str | None = STATIC) -> ConfidenceStudy:
     random = np.random.default_rng(0)
     seeds, env = range(40_000, 40_004), MOVING if twin else "metaworld/disassemble"
-    kinds = [(env, "atr"), (env, "inverse")] + ([(twin, "atr")] if twin else [])
+    kinds = [(env, "atr"), (env, "inverse")] + ([(twin, "atr"), (env, KEPT), (twin, KEPT)] if twin else [])
     replans = [
         Replan(
             *(name, driver, seed, step // 12 + 1, step),
@@ -70,6 +70,7 @@ def test_the_page_of_a_study_is_whole_and_has_its_figures(twin, tmp_path):
         ("Map of masked tokens", 2),
         ("Confidence of the pending tokens over", 1),
         ("Confidence of the tokens executed next over", 1),
+        ("Confidence of the pending tokens, moving - static", 1 if twin else 0),
         ("Flips by code", 1),
         ("Flips by action", 1),
     ):
@@ -83,7 +84,7 @@ def test_the_page_of_a_study_is_whole_and_has_its_figures(twin, tmp_path):
     assert "70% surest, on ATR&#x27;s plans 20.0% (216 of 1080) - 10.0% (108 of 1080)" in said
     assert "changes by more than 0.05" in said
     marks = text.count("stroke-dasharray: 8,4")
-    assert ("up to step 50" in said, marks) == ((True, 6) if twin else (False, 0)), "a mark where it begins to move"
+    assert ("up to step 50" in said, marks) == ((True, 7) if twin else (False, 0)), "a mark where it begins to move"
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: the page is only parsed")
@@ -95,7 +96,7 @@ def test_the_page_of_a_study_opens_in_a_browser(tmp_path):
             assert browser.ask("document.documentElement.scrollWidth") <= width
             drawn = "[...document.querySelectorAll('.figures svg')].map(s => s.getBBox().width * s.clientWidth)"
             areas = browser.ask(drawn)
-            assert len(areas) == 8
+            assert len(areas) == 9
             assert min(areas) > 0
         assert browser.complaints() == []
 

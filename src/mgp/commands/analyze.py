@@ -18,7 +18,8 @@ class Analyze:
 
     - heat-map of each token's confidence and map of the masked tokens, by replanning step;
     - mean confidence of the tokens still to be executed, by replanning step; if the scene begins to move, before and
-      after that, beside the same seeds in the scene that stands still;
+      after that, beside the same seeds in the scene that stands still, with the plan edited as ever and with the last
+      plan from before kept;
     - flip rate: the share of masked tokens that come back as another code, masking the least sure ones (ATR) and the
       surest, each driving the robot itself as in the paper, and both on the very same plans and observations;
     - flips by action: the share whose decoded actions change, as many codes mean almost the same actions.
@@ -30,7 +31,9 @@ class Analyze:
     study: Annotated[Literal["confidence"], tyro.conf.Positional]  # what to look into
     run: Annotated[Path, tyro.conf.Positional]  # a folder that `mgp train` wrote, of an MGP-Long
     env: str | None = None  # another environment than the one trained on, e.g. metaworld-dynamic/basketball-midway
-    episodes: int = 10  # of each kind: two maskings, and the static scene if the environment moves
+    episodes: int = (
+        10  # of each kind: two maskings; if the environment moves, also its static twin, and a kept plan in both
+    )
     seed: int = 40_000  # first seed; must not meet the demonstrations'
     near_codes: float | None = None  # sampling.near_codes, e.g. 8: near codes share a confidence; default: as the run
     output: Path | None = None  # the page; default: beside the figures in RUN/analysis

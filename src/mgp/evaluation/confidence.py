@@ -10,6 +10,10 @@ under the *same* observation, and only the driver's own comes to pass (`probe.py
 The paper counts changes of *code*. With a codebook of near-duplicates most of them change nothing that the robot would
 do, so tokens whose decoded *actions* change are counted beside them (`probe.ACTION_CHANGE`).
 
+A scene that begins to move is set beside its static twin on the same seeds. ATR edits what has become wrong, and with
+that its confidence recovers; so the last plan from before the motion is also *kept*, unedited, in both scenes. Then the
+robot does the same in both, and a difference in confidence is that of what is seen.
+
 The first plan of an episode is left out of the flips: it replaces nothing. Episodes end at success, as in `evaluate`.
 """
 
@@ -22,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from mgp.envs import make_env
-from mgp.evaluation.confidence_results import ConfidenceStudy, Outcome, Replan
+from mgp.evaluation.confidence_results import KEPT, ConfidenceStudy, Outcome, Replan
 from mgp.evaluation.episode import EpisodeResult, Recording
 from mgp.evaluation.evaluate import check_seeds
 from mgp.evaluation.parallel import Job, run_episodes
@@ -31,6 +35,7 @@ from mgp.evaluation.provenance import commit, machine
 from mgp.policies.base import PlanTrace
 from mgp.policies.mgp import MGP
 
+DRIVERS = {"atr": "masking the least sure", "inverse": "masking the surest", KEPT: "keeping the plan"}
 MAPS = 3  # episodes whose whole trace is kept, for the heat-map and the mask map
 
 
@@ -47,7 +52,7 @@ def study_confidence(
     progress: bool = True,
     make: Callable[..., Any] = make_env,
 ) -> ConfidenceStudy:
-    """Roll out each masking on the same seeds, and ATR in the static twin of a moving scene.
+    """Roll out each masking on the same seeds; if the scene moves, also ATR in its static twin and a kept plan in both.
 
     `load(**sampling)` builds the policy and must be picklable, e.g. `Run.loader()`.
     """
@@ -58,17 +63,20 @@ def study_confidence(
     env.close()
     policy = load_probed(load).policy  # refuses MGP-Short before anything is rolled out
     # (environment, driver): the driver's own masking is the one that comes to pass
-    plan = [(env_name, driver) for driver in MASKINGS.values()] + ([(twin, "atr")] if twin else [])
+    plan = [(env_name, driver) for driver in MASKINGS.values()]
+    if twin:
+        plan += [(twin, "atr"), (env_name, KEPT), (twin, KEPT)]
     outcomes: list[Outcome] = []
     replans: list[Replan] = []
     traces: dict[int, PlanTrace] = {}
     for name, driver in plan:
+        scoring, keep_after = ("atr", moves_from) if driver == KEPT else (driver, None)
         job = Job(
-            partial(load_probed, partial(load, scoring=driver, variant="long")),
+            partial(load_probed, partial(load, scoring=scoring, variant="long"), keep_after),
             partial(make, name, observation, **(options or {})),
             recording=Recording(tuple(seeds), every=0),
         )
-        label = f"{name}, masking the {'least sure' if driver == 'atr' else 'surest'}"
+        label = f"{name}, {DRIVERS[driver]}"
         for result in run_episodes(job, seeds, workers=workers, batch=batch, progress=progress, label=label):
             outcomes.append(Outcome(name, driver, result.seed, result.success, result.steps))
             replans += rows(result, name, driver, policy.execution_horizon, policy.config.tokenizer.actions_per_token)

@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -21,13 +21,14 @@ from mgp.policies.base import PlanTrace
 FORMAT = 2
 Measure = Literal["standing", "standing_next", "refined", "refined_next"]
 Masking = Literal["low", "high"]
+KEPT = "kept"  # driver: masks the least sure until the scene begins to move, then keeps its plan as it is
 Kind = Literal["code", "action"]  # of flip: the paper's, and the one that the robot would notice
 
 
 @dataclass(frozen=True)
 class Outcome:
     env: str
-    driver: str  # scoring that drove the robot: atr masks the least sure tokens, inverse the surest
+    driver: str  # what drove the robot: atr masks the least sure tokens, inverse the surest, or KEPT
     seed: int
     success: bool
     steps: int
@@ -68,7 +69,7 @@ class Curve(NamedTuple):
 
     replans: list[int]
     mean: list[float]
-    low: list[float]  # quartiles of the episodes
+    low: list[float]  # quartiles of the episodes, or of a difference its mean minus and plus its standard error
     high: list[float]
 
 
@@ -120,40 +121,53 @@ class ConfidenceStudy:
             *([float(np.percentile(values[step], share)) for step in steps] for share in (25, 75)),
         )
 
-    def before_after(self, env: str, measure: Measure) -> tuple[float | None, float | None]:
+    def before_after(self, env: str, measure: Measure, driver: str = "atr") -> tuple[float | None, float | None]:
         """Mean over replanning steps whose observation does not show the scene in motion yet, and over those that do.
 
         Only steps that the episodes of a seed reach in both scenes count, so that the two are of the same moments.
         """
         start = float("inf") if self.moves_from is None else self.moves_from
-        shared = self._shared()
-        rows = [row for row in self._rows(env) if (row.seed, row.step) in shared]
+        shared = self._shared(driver)
+        rows = [row for row in self._rows(env, driver) if (row.seed, row.step) in shared]
         # after `moves_from` steps it stands where it stood; the next step moves it
         parts: tuple[Callable[[Replan], bool], ...] = (lambda row: row.step <= start, lambda row: row.step > start)
         before, after = (_mean(getattr(row, measure) for row in rows if part(row)) for part in parts)
         return before, after
 
-    def drop(self, measure: Measure) -> tuple[float, float, int] | None:
+    def drop(self, measure: Measure, driver: str = "atr") -> tuple[float, float, int] | None:
         """Moving minus static once the scene moves: mean over the episodes, its standard error, their number."""
-        if self.twin is None or self.moves_from is None:
-            return None
-        static = {(row.seed, row.step): getattr(row, measure) for row in self._rows(self.twin)}
         by_seed: dict[int, list[float]] = {}
-        for row in self._rows(self.env):
-            other, value = static.get((row.seed, row.step)), getattr(row, measure)
-            if row.step > self.moves_from and value is not None and other is not None:
-                by_seed.setdefault(row.seed, []).append(value - other)
+        for seed, step, difference in self._differences(measure, driver):
+            if step > (self.moves_from or 0):
+                by_seed.setdefault(seed, []).append(difference)
         means = [float(np.mean(values)) for values in by_seed.values()]
-        if not means:
-            return None
-        error = float(np.std(means, ddof=1) / len(means) ** 0.5) if len(means) > 1 else float("nan")
-        return float(np.mean(means)), error, len(means)
+        return (*_mean_and_error(means), len(means)) if means else None
+
+    def difference(self, measure: Measure, driver: str = "atr") -> Curve:
+        """Moving minus static at each replanning step that two episodes or more of a seed reach in both scenes."""
+        by_step: dict[int, list[float]] = {}
+        for _, step, difference in self._differences(measure, driver):
+            by_step.setdefault(1 + step // self.execution_horizon, []).append(difference)
+        points = [(step, *_mean_and_error(values)) for step, values in sorted(by_step.items()) if len(values) > 1]
+        steps, means, errors = (list(column) for column in zip(*points, strict=True)) if points else ([], [], [])
+        low, high = ([mean + sign * error for mean, error in zip(means, errors, strict=True)] for sign in (-1, 1))
+        return Curve(steps, means, low, high)
+
+    def _differences(self, measure: Measure, driver: str) -> Iterator[tuple[int, int, float]]:
+        """(seed, control step, moving minus static) wherever a seed has the value in both scenes."""
+        if self.twin is None or self.moves_from is None:
+            return
+        static = {(row.seed, row.step): getattr(row, measure) for row in self._rows(self.twin, driver)}
+        for row in self._rows(self.env, driver):
+            other, value = static.get((row.seed, row.step)), getattr(row, measure)
+            if value is not None and other is not None:
+                yield row.seed, row.step, value - other
 
     def _rows(self, env: str, driver: str = "atr") -> list[Replan]:
         return [row for row in self.replans if (row.env, row.driver) == (env, driver)]
 
-    def _shared(self) -> set[tuple[int, int]]:
-        scenes = [{(row.seed, row.step) for row in self._rows(env)} for env in (self.env, self.twin) if env]
+    def _shared(self, driver: str) -> set[tuple[int, int]]:
+        scenes = [{(row.seed, row.step) for row in self._rows(env, driver)} for env in (self.env, self.twin) if env]
         return set.intersection(*scenes)
 
     def save(self, path: Path) -> None:
@@ -190,3 +204,9 @@ class ConfidenceStudy:
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
+
+
+def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """The mean and its standard error, NaN of a single value."""
+    error = float(np.std(values, ddof=1) / len(values) ** 0.5) if len(values) > 1 else float("nan")
+    return float(np.mean(values)), error

@@ -40,15 +40,19 @@ class ProbedTrace(PlanTrace):
 
 
 class Probed(Policy):
-    """The actions are those of the policy inside, to the bit: `MGP.what_if` touches neither plan nor generators."""
+    """The actions are those of the policy inside, to the bit: `MGP.what_if` touches neither plan nor generators.
 
-    def __init__(self, policy: MGP):
+    After `keep_after` control steps nothing more is edited: the driver is told that nothing was observed, and goes on
+    with its plan, while the probe still scores it under what is seen.
+    """
+
+    def __init__(self, policy: MGP, keep_after: int | None = None):
         if policy.config.policy != "long":
             raise ConfigError(
                 "MGP-Short keeps no plan whose confidence could be followed: study an MGP-Long, e.g."
                 f" `mgp train --preset metaworld-long --task {policy.config.env.name}`"
             )
-        self.policy = policy
+        self.policy, self.keep_after = policy, keep_after
         self.history, self.execution_horizon = policy.history, policy.execution_horizon
         self.observation_shapes = policy.observation_shapes
         self.reset([0])
@@ -70,7 +74,10 @@ class Probed(Policy):
                 acting[seen] = flips_by_action(self.policy, edit)
                 note["standing"][seen] = edit.scores.cpu().numpy()
             note |= {f"{name}_masked": masked, f"{name}_flipped": flipped, f"{name}_flipped_action": acting}
+        step = len(self._notes) * self.execution_horizon
         self._notes.append(note)
+        if self.keep_after is not None and step > self.keep_after:
+            observed = np.zeros_like(seen)
         return self.policy.plan(observation, observed)
 
     def trace(self, episode: int) -> ProbedTrace | None:
@@ -111,6 +118,6 @@ def action_change(before: Tensor, after: Tensor) -> Tensor:
     return change.masked_fill(over, 0).amax((2, 3))
 
 
-def load_probed(load: Callable[[], MGP]) -> Probed:
+def load_probed(load: Callable[[], MGP], keep_after: int | None = None) -> Probed:
     """Picklable, for worker processes: `functools.partial(load_probed, run.loader())`."""
-    return Probed(load())
+    return Probed(load(), keep_after)

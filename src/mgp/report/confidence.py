@@ -6,10 +6,10 @@ from html import escape
 from pathlib import Path
 
 from mgp import __version__
-from mgp.evaluation.confidence_results import ConfidenceStudy, Flips, Kind, Masking, Measure
+from mgp.evaluation.confidence_results import KEPT, ConfidenceStudy, Flips, Kind, Masking, Measure
 from mgp.evaluation.statistics import wilson
 from mgp.files import write_atomic
-from mgp.report.confidence_figures import confidence_curve, flip_bars
+from mgp.report.confidence_figures import confidence_curve, difference_curve, flip_bars
 from mgp.report.paper import paper_flips, paper_success
 from mgp.report.sections import MAP_KEY, plan_maps, section
 from mgp.report.tables import table
@@ -25,6 +25,11 @@ CURVES: tuple[tuple[str, Measure, str], ...] = (
     ("p", "standing", "Confidence of the pending tokens"),
     ("n", "standing_next", "Confidence of the tokens executed next"),
 )
+# a row of the table of confidences: (name, measure, driver); the last for scenes that begin to move
+CONFIDENCES: tuple[tuple[str, Measure, str], ...] = (
+    *((name, key, "atr") for key, name in MEASURES.items()),
+    ("pending tokens, plan kept", "standing", KEPT),
+)
 # (name, masking, driver, whether this masking drove): as in the paper each drives, and only of these it has figures;
 # and the surest on the plans that ATR came by
 FLIPS: tuple[tuple[str, Masking, str, bool], ...] = (
@@ -33,6 +38,11 @@ FLIPS: tuple[tuple[str, Masking, str, bool], ...] = (
     ("surest, on ATR's plans", "high", "atr", False),
 )
 NONE = "-"
+KEPT_SAID = (
+    "<i>Plan kept</i>: ATR until then, and from there on the plan is not edited, in either scene; the robot does the "
+    "same in both, so that a difference in confidence is that of what is seen. Differences are means over the same "
+    "seeds in both scenes, with their standard errors."
+)
 
 
 def write_study(study: ConfidenceStudy, output: Path) -> Path:
@@ -62,6 +72,7 @@ def study_section(study: ConfidenceStudy, prefix: str, maps: int = 1) -> str:
         confidence_curve({name: study.curve(env, measure) for name, env in scenes.items()}, title, start, prefix + key)
         for key, measure, title in CURVES
     ]
+    curves.append(_difference(study, f"{prefix}d"))
     bars = [_flip_bars(study, "code", f"{prefix}f"), _flip_bars(study, "action", f"{prefix}a")]
     head, body = confidence_rows(study)
     drawn = "".join(
@@ -83,7 +94,7 @@ def study_section(study: ConfidenceStudy, prefix: str, maps: int = 1) -> str:
         + f'<div class="figures">{"".join(curves)}</div>'
         + "<p>The curves show the plan <i>as it stood</i>: the probability of its tokens under the new observation, "
         "before they are refined; mean and quartiles of the episodes still running."
-        + (" The dashed line is where the scene begins to move." if start is not None else "")
+        + (f" The dashed line is where the scene begins to move. {KEPT_SAID}" if start is not None else "")
         + "</p>"
         + drawn
         + (MAP_KEY if drawn else ""),
@@ -121,14 +132,23 @@ def confidence_rows(study: ConfidenceStudy) -> tuple[tuple[str, ...], list[tuple
     head = ("mean confidence of", f"up to step {study.moves_from}", "after, it moves")
     head += ("static: up to then", "static: after", "moving - static, after") if study.twin else ()
     rows = []
-    for key, name in MEASURES.items():
-        values = [*study.before_after(study.env, key), *(study.before_after(study.twin, key) if study.twin else ())]
-        cells = [_number(value) for value in values]
+    for name, key, driver in CONFIDENCES:
+        scenes = [study.env, *([study.twin] if study.twin else [])]
+        cells = [_number(value) for scene in scenes for value in study.before_after(scene, key, driver)]
         if study.twin:
-            drop = study.drop(key)
+            drop = study.drop(key, driver)
             cells.append(NONE if drop is None else f"{drop[0]:+.4f} ± {drop[1]:.4f} ({drop[2]} episodes)")
         rows.append((name, *cells))
     return head, rows
+
+
+def _difference(study: ConfidenceStudy, prefix: str) -> str:
+    """Nothing if the scene does not move."""
+    curves = {"plan kept": study.difference("standing", KEPT), "plan edited (ATR)": study.difference("standing")}
+    title = "Confidence of the pending tokens, moving - static"
+    return (
+        difference_curve(curves, title, study.start, prefix) if any(curve.replans for curve in curves.values()) else ""
+    )
 
 
 def _flip_bars(study: ConfidenceStudy, kind: Kind, prefix: str) -> str:

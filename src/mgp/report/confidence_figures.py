@@ -23,6 +23,19 @@ def confidence_curve(curves: Mapping[str, Curve], title: str, start: float | Non
         return inline_svg(figure, prefix, f"{title} over the replanning steps")
 
 
+def difference_curve(curves: Mapping[str, Curve], title: str, start: float | None, prefix: str) -> str:
+    """Moving minus static scene on the same seeds, with standard errors; the first curve is the one studied."""
+    with style():
+        figure, axes = plot_axes(title, "replanning step")
+        axes.axhline(0, color=INK, linewidth=0.8)
+        for (name, curve), colour in zip(curves.items(), (OURS, MUTED), strict=True):
+            axes.fill_between(curve.replans, curve.low, curve.high, color=colour, alpha=0.16, linewidth=0)
+            axes.plot(curve.replans, curve.mean, color=colour, linewidth=1.5, marker="o", markersize=3.5, label=name)
+        mark(axes, start)
+        axes.legend(labelcolor=INK, fontsize=9)
+        return inline_svg(figure, prefix, title)
+
+
 def flip_bars(rates: Sequence[tuple[str, float, float | None]], title: str, prefix: str) -> str:
     """(name, ours, paper's) from top to bottom, in shares of the masked tokens."""
     with style():
