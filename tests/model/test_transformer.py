@@ -6,7 +6,7 @@ import torch
 from mgp.config import EncoderConfig, TransformerConfig
 from mgp.data.demonstrations import keyed_generator
 from mgp.model.encoders import ConditionEncoder, PointNet
-from mgp.model.transformer import MaskedTransformer, Vocabulary
+from mgp.model.transformer import MaskedTransformer, Vocabulary, attend
 
 BATCH, SIZE, HISTORY, WIDTH, CODES = 3, 6, 2, 5, 10
 
@@ -52,6 +52,16 @@ def test_padding_does_not_influence_other_logits(local):
     torch.testing.assert_close(padded, model(tokens[:, :4], condition, executed))
     model.embed_special[1] += 10.0  # the vector of [PAD]
     torch.testing.assert_close(model(tokens, condition, executed)[:, :4], padded)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_is_the_same_to_train_and_to_act(masked):
+    query, key, value = torch.randn(3, 2, 4, 7, 8, generator=torch.Generator().manual_seed(0))
+    mask = (torch.arange(7) < torch.tensor([[7], [4]]))[:, None, None, :] if masked else None
+    trained = attend(query.requires_grad_(), key, value, mask)
+    with torch.no_grad():
+        torch.testing.assert_close(trained, attend(query, key, value, mask))
+    assert trained.requires_grad
 
 
 @torch.no_grad()
