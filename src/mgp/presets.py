@@ -53,15 +53,16 @@ _MOVING_LONG = dataclasses.replace(
 )
 # Targets are absolute places on the table, so the world's frame is right and nothing is turned. What was done and seen
 # before is the point: Long keeps the first frame in view, no prefix is ever another demonstration's, and pending tokens
-# are scored with the plan in view, since a plan may hold what no later frame shows. But later frames often are another
+# are scored with the plan in view, since a plan may hold what no later frame shows. But later frames are always another
 # demonstration's: they tell where the arm is, and would otherwise be learned by heart.
 _BUTTONS_SHORT = Config(
     preset="buttons-short",
     env=EnvConfig(name="buttons/on-off", points=1024, demonstrations=150, horizon=500),
-    tokenizer=TokenizerConfig(width=32, steps=2000),
+    tokenizer=TokenizerConfig(width=32, steps=2000, window=16),
     encoder=EncoderConfig(hidden=(64, 64, 128), colour=True, frame="world", motion=True),
     transformer=TransformerConfig(dim=128, local=2, block_size=128, time="both"),
     masking=MaskingConfig(soft_labels=2.0),
+    sampling=SamplingConfig(execution_horizon=12),
     training=TrainingConfig(steps=3000, learning_rate=2e-3, auxiliary=5.0, state_noise=0.02),
 )
 _BUTTONS_LONG = dataclasses.replace(
@@ -76,7 +77,7 @@ _BUTTONS_LONG = dataclasses.replace(
         cut=0.0,
         start=0.2,
         prefix_dropout=0.1,
-        foreign_frame=0.8,
+        foreign_frame=1.0,
         near_weight=5.0,
         prefix_weight=0.0,
     ),
