@@ -153,7 +153,7 @@ class MaskingConfig:
     prefix_dropout: float = 0.5  # share of Long samples whose executed prefix is masked as a whole
     foreign_prefix: float = 0.0  # share of Long samples whose executed prefix is another demonstration's
     foreign_plan: float = 0.0  # share of Long samples whose visible pending tokens are another demonstration's
-    # share of Long samples, t > 0, that look at another demonstration in a like state: the plan tells what goes on
+    # share of Long samples, t > 0, that look at another demonstration in like motion: the plan tells what goes on
     foreign_frame: float = 0.0
     near_weight: float = 1.0  # loss weight of the tokens that would be executed next
     prefix_weight: float = 0.1  # loss weight of tokens already executed

@@ -82,7 +82,7 @@ _BUTTONS_LONG = dataclasses.replace(
         prefix_weight=0.0,
     ),
     sampling=SamplingConfig(execution_horizon=24, refine_steps=8, near_codes=8.0, see_pending=True),
-    training=dataclasses.replace(_BUTTONS_SHORT.training, batch=32),
+    training=dataclasses.replace(_BUTTONS_SHORT.training, batch=32, steps=5000),
 )
 _TOWEL = EnvConfig(name="sorting/towel", points=1024, demonstrations=60, horizon=150)
 _PAPER_TRAINING = TrainingConfig(

@@ -18,7 +18,7 @@ from mgp.model.network import MGPNetwork
 from mgp.training.augmentation import draw_warps, warp_actions, warp_cloud, warp_state
 from mgp.training.corruption import Corrupted, corrupt_long, corrupt_short
 
-ALIKE = 8192  # frames among which a like one is looked for
+ALIKE = 16_384  # frames among which a like one is looked for
 
 
 class Batch(NamedTuple):
@@ -126,7 +126,10 @@ class LongBatches(_Frames):
         self.actions = torch.stack(whole, 1)  # (E, phases, T, A)
         self.tokens = torch.stack([tokenize(network, part) for part in whole], 1)  # (E, phases, N)
         state = demonstrations.arrays["state"]
-        self.state = (state - state.mean(0)) / state.std(0).clamp_min(1e-6)  # (T, S)
+        before = demonstrations.history(torch.arange(len(state)), 2)[:, 0]
+        # by state alone, one in ten frames near a button sinks where its like rises
+        moving = torch.cat([state, state - state[before]], dim=1)
+        self.moving = (moving - moving.mean(0)) / moving.std(0).clamp_min(1e-6)  # (T, 2 S)
 
     def draw(self, batch: int, generator: torch.Generator) -> Batch:
         demos, masking = self.demonstrations, self.config.masking
@@ -166,8 +169,8 @@ class LongBatches(_Frames):
         return Batch(*self.gather(times, group, warps, generator), executed, tokens, near)
 
     def _alike(self, time: Tensor, episode: Tensor, generator: torch.Generator) -> Tensor:
-        """For each time (B,), that of a like state in another demonstration: the likest of some drawn at random."""
-        drawn = torch.randint(len(self.state), (ALIKE,), generator=generator)
-        distance = torch.cdist(self.state[time], self.state[drawn])
+        """For each time (B,), one of another demonstration alike in state and motion: the likest of some drawn."""
+        drawn = torch.randint(len(self.moving), (ALIKE,), generator=generator)
+        distance = torch.cdist(self.moving[time], self.moving[drawn])
         same = self.demonstrations.episode_of(drawn) == episode[:, None]
         return drawn[distance.masked_fill(same, torch.inf).argmin(1)]
