@@ -214,6 +214,20 @@ def test_a_foreign_frame_is_a_like_one_of_another_demonstration_and_changes_noth
         assert torch.equal(foreign.state[:, 0], own.state[:, 0]), "as is the memory of it"
 
 
+def test_a_foreign_frame_moves_as_the_own_does():
+    """Every episode rises and sinks through the same places: where it is does not tell which way it goes."""
+    config = small.tiny("long", **CLEAN, **{"masking.foreign_frame": 1.0, "encoder.history": 2})
+    data = small.demonstrations(lengths=(24, 24, 24))
+    data.arrays["state"][:] = 0.0
+    data.arrays["state"][:, 0] = torch.cat([torch.arange(12), torch.arange(12).flip(0)]).repeat(3)
+    source = LongBatches(data, config, small.network(config))
+    time = torch.arange(24)
+    time = time[(time % 24 != 0) & (time != 12)]  # at rest: which way is open
+    alike = source._alike(time, torch.zeros_like(time), keyed_generator(0))
+    assert (data.episode_of(alike) > 0).all()
+    assert torch.equal(alike % 24, time)
+
+
 def test_foreign_frames_need_another_demonstration():
     config = small.tiny("long", **{"masking.foreign_frame": 0.5})
     with pytest.raises(ConfigError, match="there is one only"):
