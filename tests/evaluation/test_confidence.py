@@ -139,7 +139,7 @@ def test_means_before_and_after_by_hand():
 
     moving = [row("m", 0, 0, None), row("m", 0, 4, 0.8), row("m", 0, 8, 0.6), row("m", 0, 12, 0.2), row("m", 1, 8, 0.4)]
     static = [row("s", 0, 0, None), row("s", 0, 4, 0.8), row("s", 0, 8, 0.7), row("s", 1, 8, 0.8)]
-    outcomes = (Outcome("m", "atr", 0, True, 16), Outcome("m", "atr", 1, False, 12))
+    outcomes = tuple(Outcome(env, "atr", seed, seed == 0, 16) for env in ("m", "s") for seed in (0, 1))
     study = ConfidenceStudy("m", "m", "s", 4, 4, 0.7, 0.0, 0.05, outcomes, tuple(moving + static), {})
     # after 4 steps nothing has moved yet; step 12 counts for nothing, as the static episode had ended by then
     assert study.before_after("m", "standing") == (0.8, 0.5)
@@ -155,6 +155,8 @@ def test_means_before_and_after_by_hand():
     difference = study.difference("standing")
     assert (difference.replans, difference.mean) == ([3], [pytest.approx(-0.25)])
     assert (difference.low, difference.high) == ([pytest.approx(-0.4)], [pytest.approx(-0.1)])
+    assert study.drop("standing", solved=True) == (pytest.approx(-0.1), pytest.approx(float("nan"), nan_ok=True), 1)
+    assert study.difference("standing", solved=True).replans == [], "one seed has no standard error"
     assert study.drop("standing", KEPT) is None
     assert study.difference("standing", KEPT).replans == []
     curve = study.curve("m", "standing")

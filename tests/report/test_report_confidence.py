@@ -70,7 +70,7 @@ def test_the_page_of_a_study_is_whole_and_has_its_figures(twin, tmp_path):
         ("Map of masked tokens", 2),
         ("Confidence of the pending tokens over", 1),
         ("Confidence of the tokens executed next over", 1),
-        ("Confidence of the pending tokens, moving - static", 1 if twin else 0),
+        ("Pending tokens, moving - static", 1 if twin else 0),
         ("Flips by code", 1),
         ("Flips by action", 1),
     ):

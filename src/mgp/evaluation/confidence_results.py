@@ -134,33 +134,39 @@ class ConfidenceStudy:
         before, after = (_mean(getattr(row, measure) for row in rows if part(row)) for part in parts)
         return before, after
 
-    def drop(self, measure: Measure, driver: str = "atr") -> tuple[float, float, int] | None:
-        """Moving minus static once the scene moves: mean over the episodes, its standard error, their number."""
+    def drop(self, measure: Measure, driver: str = "atr", solved: bool = False) -> tuple[float, float, int] | None:
+        """Moving minus static once the scene moves: mean over the episodes, its standard error, their number.
+
+        `solved`: only of the seeds that the driver solves in the scene that stands still; where it has lost the object,
+        what it sees of the scene no longer matters.
+        """
         by_seed: dict[int, list[float]] = {}
-        for seed, step, difference in self._differences(measure, driver):
+        for seed, step, difference in self._differences(measure, driver, solved):
             if step > (self.moves_from or 0):
                 by_seed.setdefault(seed, []).append(difference)
         means = [float(np.mean(values)) for values in by_seed.values()]
         return (*_mean_and_error(means), len(means)) if means else None
 
-    def difference(self, measure: Measure, driver: str = "atr") -> Curve:
-        """Moving minus static at each replanning step that two episodes or more of a seed reach in both scenes."""
+    def difference(self, measure: Measure, driver: str = "atr", solved: bool = False) -> Curve:
+        """Moving minus static at each replanning step that two seeds or more reach in both scenes; see `drop`."""
         by_step: dict[int, list[float]] = {}
-        for _, step, difference in self._differences(measure, driver):
+        for _, step, difference in self._differences(measure, driver, solved):
             by_step.setdefault(1 + step // self.execution_horizon, []).append(difference)
         points = [(step, *_mean_and_error(values)) for step, values in sorted(by_step.items()) if len(values) > 1]
         steps, means, errors = (list(column) for column in zip(*points, strict=True)) if points else ([], [], [])
         low, high = ([mean + sign * error for mean, error in zip(means, errors, strict=True)] for sign in (-1, 1))
         return Curve(steps, means, low, high)
 
-    def _differences(self, measure: Measure, driver: str) -> Iterator[tuple[int, int, float]]:
+    def _differences(self, measure: Measure, driver: str, solved: bool) -> Iterator[tuple[int, int, float]]:
         """(seed, control step, moving minus static) wherever a seed has the value in both scenes."""
         if self.twin is None or self.moves_from is None:
             return
+        chosen = [one for one in self.outcomes if (one.env, one.driver) == (self.twin, driver)]
+        seeds = {one.seed for one in chosen if one.success or not solved}
         static = {(row.seed, row.step): getattr(row, measure) for row in self._rows(self.twin, driver)}
         for row in self._rows(self.env, driver):
             other, value = static.get((row.seed, row.step)), getattr(row, measure)
-            if value is not None and other is not None:
+            if row.seed in seeds and value is not None and other is not None:
                 yield row.seed, row.step, value - other
 
     def _rows(self, env: str, driver: str = "atr") -> list[Replan]:

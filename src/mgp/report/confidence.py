@@ -25,10 +25,12 @@ CURVES: tuple[tuple[str, Measure, str], ...] = (
     ("p", "standing", "Confidence of the pending tokens"),
     ("n", "standing_next", "Confidence of the tokens executed next"),
 )
-# a row of the table of confidences: (name, measure, driver); the last for scenes that begin to move
-CONFIDENCES: tuple[tuple[str, Measure, str], ...] = (
-    *((name, key, "atr") for key, name in MEASURES.items()),
-    ("pending tokens, plan kept", "standing", KEPT),
+# a row of the table of confidences, for scenes that begin to move: (name, measure, driver, whether only of seeds that
+# are solved in the scene that stands still)
+CONFIDENCES: tuple[tuple[str, Measure, str, bool], ...] = (
+    *((name, key, "atr", False) for key, name in MEASURES.items()),
+    ("pending tokens, plan kept", "standing", KEPT, False),
+    ("the same, seeds solved when still", "standing", KEPT, True),
 )
 # (name, masking, driver, whether this masking drove): as in the paper each drives, and only of these it has figures;
 # and the surest on the plans that ATR came by
@@ -41,7 +43,7 @@ NONE = "-"
 KEPT_SAID = (
     "<i>Plan kept</i>: ATR until then, and from there on the plan is not edited, in either scene; the robot does the "
     "same in both, so that a difference in confidence is that of what is seen. Differences are means over the same "
-    "seeds in both scenes, with their standard errors."
+    "seeds in both scenes, with their standard errors; the figure has the seeds that are solved when nothing moves."
 )
 
 
@@ -132,11 +134,12 @@ def confidence_rows(study: ConfidenceStudy) -> tuple[tuple[str, ...], list[tuple
     head = ("mean confidence of", f"up to step {study.moves_from}", "after, it moves")
     head += ("static: up to then", "static: after", "moving - static, after") if study.twin else ()
     rows = []
-    for name, key, driver in CONFIDENCES:
+    for name, key, driver, solved in CONFIDENCES:
         scenes = [study.env, *([study.twin] if study.twin else [])]
-        cells = [_number(value) for scene in scenes for value in study.before_after(scene, key, driver)]
+        values = [value for scene in scenes for value in study.before_after(scene, key, driver)]
+        cells = [NONE if solved else _number(value) for value in values]
         if study.twin:
-            drop = study.drop(key, driver)
+            drop = study.drop(key, driver, solved)
             cells.append(NONE if drop is None else f"{drop[0]:+.4f} ± {drop[1]:.4f} ({drop[2]} episodes)")
         rows.append((name, *cells))
     return head, rows
@@ -144,8 +147,9 @@ def confidence_rows(study: ConfidenceStudy) -> tuple[tuple[str, ...], list[tuple
 
 def _difference(study: ConfidenceStudy, prefix: str) -> str:
     """Nothing if the scene does not move."""
-    curves = {"plan kept": study.difference("standing", KEPT), "plan edited (ATR)": study.difference("standing")}
-    title = "Confidence of the pending tokens, moving - static"
+    kinds = {"plan kept": KEPT, "plan edited (ATR)": "atr"}
+    curves = {name: study.difference("standing", driver, solved=True) for name, driver in kinds.items()}
+    title = "Pending tokens, moving - static"
     return (
         difference_curve(curves, title, study.start, prefix) if any(curve.replans for curve in curves.values()) else ""
     )
