@@ -132,16 +132,6 @@ def test_perturbed_tokens_are_other_codes_never_specials():
     assert torch.equal(perturb(tokens, 0.0, WORDS, keyed_generator(2)), tokens)
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_an_exact_prefix_is_not_perturbed_and_the_plan_still_is(exact):
-    out, (tokens, length, executed, _) = corrupt(perturb=0.3, exact_prefix=exact)
-    visible = (out.tokens != WORDS.mask) & (place() < length[:, None])
-    past = visible & (place() < executed[:, None])
-    changed = out.tokens != tokens
-    assert changed[visible & ~past].any()
-    assert changed[past].any() != exact
-
-
 def test_weights_by_where_a_token_stands():
     out, (_, _, executed, _) = corrupt(near_weight=5.0, prefix_weight=0.1)
     past = place() < executed[:, None]
