@@ -147,7 +147,6 @@ class MaskingConfig:
     soft_labels: float = (
         0.0  # temperature of distance-aware targets, in mean squared nearest-code distances; 0 = one-hot
     )
-    exact_prefix: bool = False  # Long: `perturb` spares the executed tokens, as run time does
     end: bool = True  # Long: an episode shorter than the horizon closes with [END]; else its last action goes on
     cut: float = 0.3  # share of Long sequences cut to a random length and closed by [END]
     start: float = 0.1  # share of Long samples with nothing executed yet (t = 0)

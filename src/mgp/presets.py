@@ -73,7 +73,6 @@ _BUTTONS_LONG = dataclasses.replace(
     encoder=dataclasses.replace(_BUTTONS_SHORT.encoder, first=True),
     masking=MaskingConfig(
         soft_labels=2.0,
-        exact_prefix=True,
         end=False,
         cut=0.0,
         start=0.2,

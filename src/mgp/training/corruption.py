@@ -86,8 +86,7 @@ def corrupt_long(
     for share, part in ((config.foreign_prefix, past), (config.foreign_plan, ~past)):
         foreign = (_rand(batch, 1, generator=generator) < share) & part & code
         visible = torch.where(foreign, donor, visible)
-    swapped = perturb(visible, config.perturb, vocabulary, generator)
-    visible = torch.where(past, visible, swapped) if config.exact_prefix else swapped
+    visible = perturb(visible, config.perturb, vocabulary, generator)
     ratio = training_ratio(config.schedule, _rand(batch, generator=generator))
     hidden = choose(valid & ~past, ratio, generator)
     forgotten = past & (_rand(batch, 1, generator=generator) < config.prefix_dropout)
