@@ -31,9 +31,7 @@ class Analyze:
     study: Annotated[Literal["confidence"], tyro.conf.Positional]  # what to look into
     run: Annotated[Path, tyro.conf.Positional]  # a folder that `mgp train` wrote, of an MGP-Long
     env: str | None = None  # another environment than the one trained on, e.g. metaworld-dynamic/basketball-midway
-    episodes: int = (
-        10  # of each kind: two maskings; if the environment moves, also its static twin, and a kept plan in both
-    )
+    episodes: int = 10  # of each kind: two maskings; if the scene moves, also its static twin, and a kept plan in both
     seed: int = 40_000  # first seed; must not meet the demonstrations'
     near_codes: float | None = None  # sampling.near_codes, e.g. 8: near codes share a confidence; default: as the run
     output: Path | None = None  # the page; default: beside the figures in RUN/analysis

@@ -10,8 +10,8 @@ under the *same* observation, and only the driver's own comes to pass (`probe.py
 The paper counts changes of *code*. With a codebook of near-duplicates most of them change nothing that the robot would
 do, so tokens whose decoded *actions* change are counted beside them (`probe.ACTION_CHANGE`).
 
-A scene that begins to move is set beside its static twin on the same seeds. ATR edits what has become wrong, and with
-that its confidence recovers; so the last plan from before the motion is also *kept*, unedited, in both scenes. Then the
+A scene that begins to move is set beside its static twin on the same seeds. ATR edits what has become wrong, which
+may hide a fall of confidence; so the last plan from before the motion is also *kept*, unedited, in both scenes. Then the
 robot does the same in both, and a difference in confidence is that of what is seen.
 
 The first plan of an episode is left out of the flips: it replaces nothing. Episodes end at success, as in `evaluate`.

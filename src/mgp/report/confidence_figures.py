@@ -13,9 +13,7 @@ def confidence_curve(curves: Mapping[str, Curve], title: str, start: float | Non
     """Mean of the episodes still running, with their quartiles; the first curve is the one studied."""
     with style():
         figure, axes = plot_axes(title, "replanning step")
-        for (name, curve), colour in zip(curves.items(), (OURS, MUTED), strict=False):
-            axes.fill_between(curve.replans, curve.low, curve.high, color=colour, alpha=0.16, linewidth=0)
-            axes.plot(curve.replans, curve.mean, color=colour, linewidth=1.5, marker="o", markersize=3.5, label=name)
+        _draw(axes, curves)
         axes.set_ylim(bottom=0)
         mark(axes, start)
         if len(curves) > 1:
@@ -28,12 +26,16 @@ def difference_curve(curves: Mapping[str, Curve], title: str, start: float | Non
     with style():
         figure, axes = plot_axes(title, "replanning step")
         axes.axhline(0, color=INK, linewidth=0.8)
-        for (name, curve), colour in zip(curves.items(), (OURS, MUTED), strict=True):
-            axes.fill_between(curve.replans, curve.low, curve.high, color=colour, alpha=0.16, linewidth=0)
-            axes.plot(curve.replans, curve.mean, color=colour, linewidth=1.5, marker="o", markersize=3.5, label=name)
+        _draw(axes, curves)
         mark(axes, start)
         axes.legend(labelcolor=INK, fontsize=9)
         return inline_svg(figure, prefix, title)
+
+
+def _draw(axes, curves: Mapping[str, Curve]) -> None:
+    for (name, curve), colour in zip(curves.items(), (OURS, MUTED), strict=False):
+        axes.fill_between(curve.replans, curve.low, curve.high, color=colour, alpha=0.16, linewidth=0)
+        axes.plot(curve.replans, curve.mean, color=colour, linewidth=1.5, marker="o", markersize=3.5, label=name)
 
 
 def flip_bars(rates: Sequence[tuple[str, float, float | None]], title: str, prefix: str) -> str:
