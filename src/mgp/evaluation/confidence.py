@@ -11,8 +11,8 @@ The paper counts changes of *code*. With a codebook of near-duplicates most of t
 do, so tokens whose decoded *actions* change are counted beside them (`probe.ACTION_CHANGE`).
 
 A scene that begins to move is set beside its static twin on the same seeds. ATR edits what has become wrong, which
-may hide a fall of confidence; so the last plan from before the motion is also *kept*, unedited, in both scenes. Then the
-robot does the same in both, and a difference in confidence is that of what is seen.
+may hide a fall of confidence; so the last plan from before the motion is also *kept*, unedited, in both scenes. Then
+the robot does the same in both, and a difference in confidence is that of what is seen.
 
 The first plan of an episode is left out of the flips: it replaces nothing. Episodes end at success, as in `evaluate`.
 """
