@@ -20,7 +20,7 @@ class Collect:
     episodes: int = 10
     seed: int = 0  # first candidate seed; failed episodes are passed over
     observation: Literal["state", "cloud", "rgb", "depth"] = "cloud"
-    points: int = 512  # of a cloud
+    points: int = 512  # of a cloud; the presets of SO-101 tasks look for 1024
     output: Path | None = None  # default: data/<environment>-<observation>.zarr
     workers: int | None = None  # default: one a core
     force: bool = False  # start anew over what is there
