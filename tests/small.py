@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-
-from mgp.config import (
-    Config,
-    EncoderConfig,
-    EnvConfig,
-    MaskingConfig,
-    SamplingConfig,
-    TokenizerConfig,
-    TrainingConfig,
-    TransformerConfig,
-)
-from mgp.data.demonstrations import Demonstrations, keyed_generator
-from mgp.data.store import EpisodeStore
 from mgp.model.network import MGPNetwork
-from mgp.policies.mgp import MGP
 from mgp.training.batches import tokenize
 from mgp.training.build import build_network
+
+from mgp.config import AugmentationConfig, EncoderConfig, TaskConfig, TrainingConfig
+from mgp.data.demonstrations import Demonstrations, keyed_generator
+from mgp.data.spec import DataSpec
+from mgp.data.store import EpisodeStore
+from mgp.model.transformer import TransformerConfig
+from mgp.policies import methods, policy_class
+from mgp.policies.config import RunConfig
+from mgp.policies.learned import LearnedPolicy
+from mgp.policies.mgp import MGP
+from mgp.policies.mgp.config import MGPConfig
+from mgp.sampling.config import SamplingConfig
+from mgp.sampling.corruption import MaskingConfig
+from mgp.tokenizer.vqvae import TokenizerConfig
 
 ACTION = 3  # not Meta-World's 4, so that a hard-coded width is seen
 STATE = {"state": 7, "cloud": 9}  # with clouds: the hand and two fingers
 POINTS = 16
 HORIZON = 24
-HOLD = np.array([0, 0, np.nan], np.float32)  # the last dimension is a gripper's: its last command goes on
+HOLD = [0.0, 0.0, None]  # the last dimension is a gripper's: its last command goes on
 LENGTHS = (24, 24, 20, 17, 24)
+META = {"env": "mine/waves", "horizon": HORIZON, "hold_action": HOLD, "actions": "displacement"}
 
 
 def demonstrations(observation: str = "state", lengths: tuple[int, ...] = LENGTHS, seed: int = 0) -> Demonstrations:
@@ -48,77 +48,91 @@ def demonstrations(observation: str = "state", lengths: tuple[int, ...] = LENGTH
         if observation == "cloud":
             arrays["cloud"].append(0.3 * wave[:, None, :3] + 0.1 * random.normal(size=(length, POINTS, 3)))
     tensors = {key: torch.from_numpy(np.concatenate(parts)).float() for key, parts in arrays.items()}
-    return Demonstrations(tensors, torch.tensor(lengths).cumsum(0), tuple(range(len(lengths))))
+    return Demonstrations(tensors, torch.tensor(lengths).cumsum(0), tuple(range(len(lengths))), META)
 
 
-def store(path: Path) -> Path:
-    """The demonstrations of states, on disk."""
-    data = demonstrations()
+def store(path: Path, observation: str = "state", **meta: Any) -> Path:
+    """The demonstrations, on disk."""
+    data = demonstrations(observation)
     lengths = data.lengths.tolist()
     parts = {key: [part.numpy() for part in array.split(lengths)] for key, array in data.arrays.items()}
     episodes = [{key: values[index] for key, values in parts.items()} for index in range(len(lengths))]
-    return EpisodeStore.write(path, episodes, list(data.seeds), {}).path
+    return EpisodeStore.write(path, episodes, list(data.seeds), {**META, **meta}).path
 
 
-def change(config: Config, changes: dict[str, Any]) -> Config:
-    """`change(config, {"seed": 1, "training.steps": 5})`"""
-    sections: dict[str, dict[str, Any]] = {}
-    for name, value in changes.items():
-        section, _, field = name.rpartition(".")
-        sections.setdefault(section, {})[field] = value
-    own = sections.pop("", {})
-    inner = {name: dataclasses.replace(getattr(config, name), **values) for name, values in sections.items()}
-    return dataclasses.replace(config, **inner, **own)
-
-
-def tiny(policy: str = "short", observation: str = "state", **changes: Any) -> Config:
-    """`tiny("long", "cloud", **{"training.steps": 5})`"""
-    long = policy == "long"
-    config = Config(
-        preset="tiny",
-        policy=policy,  # type: ignore[arg-type]
-        env=EnvConfig("metaworld/reach", observation, POINTS, len(LENGTHS), 0, HORIZON),  # type: ignore[arg-type]
-        tokenizer=TokenizerConfig(
-            window=16 if long else 8, codes=16, code_dim=4, width=8, residual_blocks=1, reset_after=3, steps=6, batch=8
+def tiny(horizon: str = "short", observation: str = "state", **changes: Any) -> RunConfig:
+    """MGP in a few milliseconds a step: `tiny("long", "cloud", **{"training.steps": 5})`"""
+    long = horizon == "long"
+    config = RunConfig(
+        "tiny",
+        0,
+        TaskConfig("metaworld/reach", observation, demonstrations=len(LENGTHS)),  # type: ignore[arg-type]
+        EncoderConfig(2, frame="hand" if observation == "cloud" else "world", hidden=(8, 16), dim=8),
+        AugmentationConfig(points=8),
+        TrainingConfig(steps=6, batch=8, segment=2, learning_rate=1e-3, warmup=2, checkpoint_every=1000, eval_every=0),
+        MGPConfig(
+            horizon=horizon,  # type: ignore[arg-type]
+            tokenizer=TokenizerConfig(
+                window=16 if long else 8, codes=16, code_dim=4, width=8, reset_after=3, steps=6, batch=8
+            ),
+            transformer=TransformerConfig(dim=16, heads=2, cross_layers=1, self_layers=1),
+            masking=MaskingConfig(soft_labels=0.0, foreign_prefix=0.3, foreign_plan=0.3, prefix_weight=0.1),
+            sampling=SamplingConfig(execution_horizon=4),
         ),
-        encoder=EncoderConfig(
-            history=2, frame="hand" if observation == "cloud" else "world", hidden=(8, 16), cloud_dim=8,
-            state_hidden=(8,), state_dim=8,
-        ),
-        transformer=TransformerConfig(dim=16, heads=2, cross_layers=1, self_layers=1, block_size=8),
-        masking=MaskingConfig(foreign_prefix=0.3, foreign_plan=0.3),
-        sampling=SamplingConfig(execution_horizon=4),
-        training=TrainingConfig(steps=6, batch=8, segment=2, warmup=2, checkpoint_every=1000, train_points=8),
-    )  # fmt: skip
-    return change(config, changes)
+    )
+    return config.changed(changes)
 
 
-def network(config: Config, data: Demonstrations | None = None) -> MGPNetwork:
-    """Untrained, but with a codebook that the demonstrations use and limits that fit them."""
-    data = data or demonstrations(config.env.observation)
-    net = build_network(config, data)
-    window = config.tokenizer.window
+def tiny_of(method: str, observation: str = "state", **changes: Any) -> RunConfig:
+    """Any registered method, with little data and few steps; its own sizes, unless `SMALLER` says otherwise."""
+    task = TaskConfig("metaworld/reach", observation, demonstrations=len(LENGTHS))  # type: ignore[arg-type]
+    frame = "hand" if observation == "cloud" else "world"
+    config = methods()[method].config(method, task, "displacement")
+    shared = {
+        "encoder.frame": frame, "encoder.zoom": (), "encoder.hidden": (8, 16), "encoder.dim": 8,
+        "augmentation.points": 8, "augmentation.rotation": 0.0, "augmentation.stretch": 0.0,
+        "training.steps": 6, "training.batch": 8, "training.segment": 2, "training.warmup": 2,
+        "training.eval_every": 0, "training.checkpoint_every": 1000,
+    }  # fmt: skip
+    return config.changed({**shared, **SMALLER.get(config.policy.name, {}), **changes})
+
+
+# policy: what makes it small
+SMALLER: dict[str, dict[str, Any]] = {
+    "mgp": {
+        "policy.tokenizer.codes": 16, "policy.tokenizer.code_dim": 4, "policy.tokenizer.width": 8,
+        "policy.tokenizer.window": 16, "policy.tokenizer.steps": 6, "policy.tokenizer.batch": 8,
+        "policy.transformer.dim": 16, "policy.transformer.heads": 2,
+    },
+    "bc": {"policy.hidden": (16,)},
+}  # fmt: skip
+
+
+def spec(config: RunConfig) -> DataSpec:
+    return DataSpec.of(demonstrations(config.task.observation))
+
+
+def untrained(config: RunConfig) -> LearnedPolicy:
+    """Fresh weights, and limits that fit the demonstrations."""
+    return policy_class(config.policy.name).build(config, demonstrations(config.task.observation)).eval()
+
+
+def policy(config: RunConfig, data: Demonstrations | None = None) -> MGP:
+    """An untrained MGP, but with a codebook that the demonstrations use."""
+    data = data or demonstrations(config.task.observation)
+    made = MGP.build(config, data)
+    window = made.options.tokenizer.window
     starts = torch.arange(len(data.arrays["action"]) - 1)
     windows = data.action_windows(starts, window, data.episode_of(starts))
-    latents = net.tokenizer.latents(net.normalizer.normalize("action", windows)).detach()
-    net.tokenizer.codebook.initialise(latents, keyed_generator(0))
-    net.adopt_codebook()
-    assert len(tokenize(net, windows).unique()) > config.tokenizer.codes // 2
-    return net
+    latents = made.tokenizer.latents(made.normalizer.normalize("action", windows)).detach()
+    made.tokenizer.codebook.initialise(latents, keyed_generator(0))
+    made.adopt_codebook()
+    assert len(made.tokenize(windows).unique()) > made.options.tokenizer.codes // 2
+    return made.eval()
 
 
-def shapes(config: Config) -> dict[str, tuple[int, ...]]:
-    out: dict[str, tuple[int, ...]] = {"state": (STATE[config.env.observation],)}
-    return out | ({"cloud": (config.env.points, 3)} if config.env.observation == "cloud" else {})
-
-
-def policy(config: Config) -> MGP:
-    return MGP(network(config), shapes(config), HOLD)
-
-
-def frames(config: Config, batch: int, history: int, seed: int = 0) -> dict[str, np.ndarray]:
+def frames(config: RunConfig, batch: int, history: int, seed: int = 0) -> dict[str, np.ndarray]:
     """Observations (B, history, ...) as `plan` takes them."""
     random = np.random.default_rng(seed)
-    return {
-        key: random.normal(0, 0.3, (batch, history, *shape)).astype(np.float32) for key, shape in shapes(config).items()
-    }
+    shapes = spec(config).shapes
+    return {key: random.normal(0, 0.3, (batch, history, *shape)).astype(np.float32) for key, shape in shapes.items()}

@@ -122,7 +122,8 @@ def unseal(folder: Path, version: int, only: tuple[str, ...] | None = None) -> d
         ) from error
     if meta.get("format") != version:
         raise CheckpointError(
-            f"{folder} has format {meta.get('format')}, this version reads {version}: use the mgp that wrote it"
+            f"{folder} has format {meta.get('format')}, this version reads {version}, in which every policy has"
+            " settings of its own: act with the mgp that wrote it, or train again (mgp train --method ... --task ...)"
         )
     for name, digest in sums.items():
         if only is not None and name not in only:

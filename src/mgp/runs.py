@@ -4,36 +4,35 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from mgp.config import Config, EnvConfig
+from mgp.config import TaskConfig
+from mgp.data.spec import DataSpec
 from mgp.errors import CheckpointError, ConfigError
 from mgp.files import unseal, write_atomic
-from mgp.policies.files import FORMAT
-from mgp.policies.mgp import MGP
+from mgp.policies.config import RunConfig
+from mgp.policies.files import FORMAT, load_checkpoint
+from mgp.policies.learned import LearnedPolicy
 from mgp.training.checkpoint import newest
 
 SUMMARY = "summary.json"  # of a finished training
-METHODS = {"long": "MGP-Long", "full": "MGP-Full", "no-sm": "MGP-w/o-SM"}
 
 
-def store_path(env_name: str, observation: str, points: int, seed: int, root: Path = Path("data")) -> Path:
+def store_path(task: TaskConfig, root: Path = Path("data")) -> Path:
     """Where `mgp collect` puts demonstrations and `mgp train` looks for them."""
-    detail = f"{points if observation == 'cloud' else ''}{f'-seed{seed}' if seed else ''}"
-    return root / f"{env_name.replace('/', '-')}-{observation}{detail}.zarr"
+    named = [f"{key}={value}" for key, value in sorted(task.options.items())]
+    parts = [task.name.replace("/", "-"), task.observation, *named, *([f"seed{task.seed}"] if task.seed else [])]
+    return root / f"{'-'.join(parts)}.zarr"
 
 
-def demonstrations_path(env: EnvConfig, root: Path = Path("data")) -> Path:
-    return store_path(env.name, env.observation, env.points, env.seed, root)
-
-
-def run_path(config: Config, root: Path = Path("runs")) -> Path:
-    return root / f"{config.env.name.removeprefix('metaworld/').replace('/', '-')}-{config.preset}-seed{config.seed}"
+def run_path(config: RunConfig, root: Path = Path("runs")) -> Path:
+    name = config.task.name.removeprefix("metaworld/").replace("/", "-")
+    return root / f"{name}-{config.method}-seed{config.seed}"
 
 
 def pick_device(name: str) -> torch.device:
@@ -47,18 +46,13 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def method_name(config: Config) -> str:
-    """As the paper writes it."""
-    return "MGP-Short" if config.policy == "short" else METHODS[config.sampling.variant]
-
-
 @dataclass(frozen=True)
 class Run:
     """A finished or interrupted training: `checkpoints/`, config.json, metrics.csv, evals.csv, eval/*.json."""
 
     folder: Path
     checkpoint: Path
-    config: Config
+    config: RunConfig
     meta: dict[str, Any]  # of the checkpoint
 
     @classmethod
@@ -67,7 +61,16 @@ class Run:
         found = newest(folder)
         if found is None:
             raise CheckpointError(f"{folder} holds no checkpoint: name a folder that `mgp train` wrote")
-        return cls(folder, found[0], Config.from_json(found[1]["config"]), found[1])
+        return cls(folder, found[0], RunConfig.from_json(found[1]["config"]), found[1])
+
+    @property
+    def spec(self) -> DataSpec:
+        return DataSpec.from_dict(self.meta["spec"])
+
+    @property
+    def data(self) -> Path:
+        """The store it was trained from."""
+        return Path(self.meta["data"])
 
     @property
     def demonstration_seeds(self) -> list[int]:
@@ -83,7 +86,7 @@ class Run:
         path = self.folder / SUMMARY
         return json.loads(path.read_text()).get("commit", "") if path.exists() else ""
 
-    def loader(self, device: str = "cpu", **sampling: Any) -> partial[MGP]:
+    def loader(self, device: str = "cpu", **sampling: Any) -> partial[LearnedPolicy]:
         """A picklable function that loads the policy, for worker processes."""
         return partial(load_policy, self.policy_checkpoint, device=device, **sampling)
 
@@ -94,27 +97,27 @@ class Run:
         return self.checkpoint
 
 
-def load_policy(folder: Path | str, device: str = "cpu", **sampling: Any) -> MGP:
+def load_policy(folder: Path | str, device: str = "cpu", **sampling: Any) -> LearnedPolicy:
     """The policy of a checkpoint folder or of a run, sampled as asked: `load_policy("runs/x", temperature=0.5)`."""
     folder = Path(folder)
     if (folder / "checkpoints").is_dir():
         folder = Run.open(folder).policy_checkpoint
     else:
-        _check_policy(folder, folder, unseal(folder, FORMAT, only=()))  # `MGP.load` sums up the files
-    policy = MGP.load(folder, device=device)
+        _check_policy(folder, folder, unseal(folder, FORMAT, only=()))  # `load_checkpoint` sums up the files
+    policy = load_checkpoint(folder, device)
     return policy.with_sampling(**sampling) if sampling else policy
 
 
 def _check_policy(named: Path, checkpoint: Path, meta: dict[str, Any]) -> None:
-    """Refuse the first stage's checkpoint. What `MGP.save` wrote is of no stage, and whole."""
-    if meta.get("progress", {}).get("stage") == 0:
+    """Refuse the checkpoint of an earlier stage. What `save_policy` wrote is of no stage, and whole."""
+    if not meta.get("acts", True):
         raise CheckpointError(
             f"{named} was interrupted before its policy was trained (newest: {checkpoint.name}):"
             " run `mgp train` again with the same options, it goes on from there"
         )
 
 
-def write_summary(folder: Path, config: Config, values: dict[str, Any]) -> None:
+def write_summary(folder: Path, config: RunConfig, values: dict[str, Any]) -> None:
     write_atomic(folder / "config.json", config.to_json().encode())
     write_atomic(folder / SUMMARY, json.dumps(values, indent=2).encode())
 
@@ -135,11 +138,3 @@ def read_evals(folder: Path) -> list[dict[str, str]]:
         return []
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
-
-
-def for_task(config: Config, task: str | None) -> Config:
-    """The configuration with another environment; a bare task name keeps the family."""
-    if task is None:
-        return config
-    name = task if "/" in task else f"{config.env.name.partition('/')[0]}/{task}"
-    return replace(config, env=replace(config.env, name=name))

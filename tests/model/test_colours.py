@@ -5,6 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from mgp.model.frames import cloud_to_hand
+from mgp.training.augmentation import warp_cloud
+from mgp.training.batches import ShortBatches
+from mgp.training.build import build_network
 
 import small
 from mgp.config import EncoderConfig
@@ -12,12 +16,8 @@ from mgp.data.demonstrations import Demonstrations, keyed_generator
 from mgp.data.store import EpisodeStore
 from mgp.errors import ConfigError, DataError
 from mgp.model.encoders import ConditionEncoder
-from mgp.model.frames import cloud_to_hand
 from mgp.policies.mgp import MGP
 from mgp.runs import load_policy
-from mgp.training.augmentation import warp_cloud
-from mgp.training.batches import ShortBatches
-from mgp.training.build import build_network
 from mgp.training.loop import Trainer
 
 

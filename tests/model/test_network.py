@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-
-import small
-from mgp.data.demonstrations import keyed_generator
 from mgp.model.frames import cloud_to_hand, state_to_hand, with_motion
 from mgp.training.build import build_network
 from mgp.training.stages import PolicyStage
+
+import small
+from mgp.data.demonstrations import keyed_generator
 
 CASES = [(policy, observation) for policy in ("short", "long") for observation in ("state", "cloud")]
 

@@ -4,13 +4,13 @@ import math
 
 import pytest
 import torch
+from mgp.model.frames import cloud_to_hand, state_to_hand
+from mgp.training.augmentation import draw_warps, warp_actions, warp_cloud, warp_state
+from mgp.training.batches import LongBatches, ShortBatches, tokenize
 
 import small
 from mgp.config import TrainingConfig
 from mgp.data.demonstrations import keyed_generator
-from mgp.model.frames import cloud_to_hand, state_to_hand
-from mgp.training.augmentation import draw_warps, warp_actions, warp_cloud, warp_state
-from mgp.training.batches import LongBatches, ShortBatches, tokenize
 
 
 def test_rotations_and_stretches_keep_to_their_limits():

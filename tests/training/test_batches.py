@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from mgp.training.batches import LongBatches, ShortBatches, tokenize
+from mgp.training.losses import soft_targets, token_loss
 
 import small
 from mgp.data.demonstrations import Demonstrations, keyed_generator
 from mgp.errors import ConfigError
-from mgp.training.batches import LongBatches, ShortBatches, tokenize
-from mgp.training.losses import soft_targets, token_loss
 
 CLEAN = {"masking.perturb": 0.0, "masking.cut": 0.0, "masking.foreign_prefix": 0.0, "masking.foreign_plan": 0.0}
 

@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 import torch
+from mgp.training.corruption import Corrupted, choose, close, corrupt_long, corrupt_short, perturb
 
 from mgp.config import MaskingConfig
 from mgp.data.demonstrations import keyed_generator
 from mgp.model.transformer import Vocabulary
-from mgp.training.corruption import Corrupted, choose, close, corrupt_long, corrupt_short, perturb
 
 WORDS = Vocabulary(50)
 BATCH, SIZE, NEAR = 400, 12, 3

@@ -26,7 +26,7 @@ class Analyze:
 
     Writes a page, a JSON and a CSV (a line for each replanning step) to RUN/analysis; `mgp report` shows them too.
 
-    Example: mgp analyze confidence runs/basketball-metaworld-long-seed0 --env metaworld-dynamic/basketball-midway"""
+    Example: mgp analyze confidence runs/basketball-mgp-long-seed0 --env metaworld-dynamic/basketball-midway"""
 
     study: Annotated[Literal["confidence"], tyro.conf.Positional]  # what to look into
     run: Annotated[Path, tyro.conf.Positional]  # a folder that `mgp train` wrote, of an MGP-Long
@@ -42,14 +42,14 @@ class Analyze:
 def main(arguments: list[str]) -> None:
     args = tyro.cli(Analyze, args=arguments, prog="mgp analyze")
     run = Run.open(args.run)
-    env = run.config.env
-    name = args.env or env.name
+    task = run.config.task
+    name = args.env or task.name
     changes = {} if args.near_codes is None else {"near_codes": args.near_codes}
     study = study_confidence(
         run.loader(str(pick_device(args.device)), **changes),
         name,
-        env.observation,
-        env.options,
+        task.observation,
+        run.spec.options,
         range(args.seed, args.seed + args.episodes),
         run.demonstration_seeds,
         workers=args.workers,

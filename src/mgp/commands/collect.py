@@ -6,7 +6,10 @@ from typing import Annotated, Literal
 
 import tyro
 
+from mgp.commands.options import KeyValues, parse_options
+from mgp.config import TaskConfig
 from mgp.data.collect import collect
+from mgp.presets import get_config
 from mgp.runs import store_path
 
 
@@ -17,18 +20,21 @@ class Collect:
     Interrupted or repeated runs lose and duplicate nothing; asking for more episodes extends the store."""
 
     env: Annotated[str, tyro.conf.Positional]  # e.g. metaworld/assembly; `mgp envs` lists them
-    episodes: int = 10
+    episodes: int | None = None  # default: as many as `mgp train` would ask for
     seed: int = 0  # first candidate seed; failed episodes are passed over
     observation: Literal["state", "cloud", "rgb", "depth"] = "cloud"
-    points: int = 512  # of a cloud; the presets of SO-101 tasks look for 1024
-    output: Path | None = None  # default: data/<environment>-<observation>.zarr
+    option: KeyValues = ()  # of the environment: --option points=1024 --option cloud=oracle --option horizon=300
+    output: Path | None = None  # default: where `mgp train` looks for it
     workers: int | None = None  # default: one a core
     force: bool = False  # start anew over what is there
 
 
 def main(arguments: list[str]) -> None:
     args = tyro.cli(Collect, args=arguments, prog="mgp collect")
-    options = {"points": args.points} if args.observation == "cloud" else {}
-    path = args.output or store_path(args.env, args.observation, args.points, args.seed)
-    store = collect(args.env, path, args.episodes, args.seed, args.observation, options, args.workers, True, args.force)
+    episodes = args.episodes if args.episodes is not None else get_config(task=args.env).task.demonstrations
+    task = TaskConfig(args.env, args.observation, parse_options(args.option), seed=args.seed)
+    path = args.output or store_path(task)
+    store = collect(
+        task.name, path, episodes, args.seed, args.observation, task.options, args.workers, True, args.force
+    )
     print(f"{len(store)} episodes, {int(store.episode_ends[-1])} steps in {path}")

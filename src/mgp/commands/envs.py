@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import tyro
 
 from mgp.envs import env_names
-from mgp.presets import PRESETS
+from mgp.policies import methods
 
 
 @dataclass(frozen=True)
 class Envs:
-    """List the environments and the presets."""
+    """List the environments and the methods."""
 
 
 def main(arguments: list[str]) -> None:
@@ -18,6 +18,6 @@ def main(arguments: list[str]) -> None:
     print("environments (mgp collect NAME, mgp train --task NAME):")
     for name in env_names():
         print(f"  {name}")
-    print("presets (mgp train --preset NAME):")
-    for name in PRESETS:
+    print("methods (mgp train --method NAME):")
+    for name in methods():
         print(f"  {name}")

@@ -1,144 +1,74 @@
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from mgp.config import SamplingConfig
+from mgp.commands.options import KeyValues, parse_options
+from mgp.config import Sampling
+from mgp.envs import is_env
 from mgp.evaluation import table
-from mgp.evaluation.evaluate import evaluate
-from mgp.evaluation.missing import NONE, Missing
-from mgp.evaluation.results import Evaluation
-from mgp.evaluation.statistics import mean_of_top
-from mgp.runs import Run, method_name, pick_device, read_evals
-
-EVAL_SEED = 10_000
+from mgp.evaluation.missing import Missing
+from mgp.runs import Run
+from mgp.workflows.evaluate import EVAL_SEED, describe, evaluate_run
+from mgp.workflows.held_out import describe_open_loop, evaluate_held_out
+from mgp.workflows.rows import result_row
 
 
 @dataclass(frozen=True)
 class Eval:
     """Success of a trained policy on unseen episodes, with Wilson's 95 % interval, and how long it thinks.
 
-    Every sampling option can be changed without training again, e.g. --sampling.variant full."""
+    A run on one's own recordings has no simulator: then the error of its predictions on the held-out episodes is shown.
+    Every sampling option can be changed without training again, e.g. --sampling.execution-horizon 4."""
 
     run: Annotated[Path, tyro.conf.Positional]  # a folder that `mgp train` wrote
     episodes: int = 20
     seed: int = EVAL_SEED  # first evaluation seed; must not meet the demonstrations'
     env: str | None = None  # another environment than the one trained on, e.g. metaworld-dynamic/push
+    option: KeyValues = ()  # of the environment, other than trained with: --option depth_noise=0.002
     missing: float = 0.0  # probability that the observation of a control cycle is withheld
     missing_burst: int = 1  # control cycles such a dropout lasts
     missing_from: int | None = None  # control step from which on no observation arrives any more
     workers: int | None = None  # processes; default: one a core
     csv: Path | None = None  # append a row, in the format of results/metaworld.csv
     device: str = "cpu"
-    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    sampling: Sampling = field(default_factory=Sampling)
 
 
 def main(arguments: list[str]) -> None:
     args, run = parse(arguments)
+    if not is_env(args.env or run.config.task.name):
+        print(describe_open_loop(evaluate_held_out(run, args.sampling, args.device), run))
+        return
     missing = Missing(args.missing, args.missing_burst, args.missing_from)
+    options = parse_options(args.option)
     result = evaluate_run(
-        run, args.sampling, args.episodes, args.seed, missing, args.workers, args.device, env_name=args.env
+        run,
+        args.sampling,
+        args.episodes,
+        args.seed,
+        missing,
+        args.workers,
+        args.device,
+        env_name=args.env,
+        options=options,
     )
     print(describe(result))
     if args.csv:
-        same = is_default(args.sampling, missing, args.env, run)
-        table.append(args.csv, [result_row(run, result, same)])
+        same = args.sampling == run.config.policy.sampling and not missing and not options
+        table.append(args.csv, [result_row(run, result, same and args.env in (None, run.config.task.name))])
         print(f"row added to {args.csv}")
 
 
-def is_default(sampling: SamplingConfig, missing: Missing, env_name: str | None, run: Run) -> bool:
-    """Whether this is what was evaluated in training."""
-    return sampling == run.config.sampling and not missing and env_name in (None, run.config.env.name)
-
-
-def result_row(run: Run, result: Evaluation, as_trained: bool) -> dict[str, str]:
-    """A row of results/*.csv: what the evaluation says, and what the run knows of its training.
-
-    `as_trained`: this is what was evaluated in training, so that the figure of its best evaluations belongs beside it.
-    """
-    return table.row([result]) | {"top5_in_training": top5(run) if as_trained else "", "trained_at": run.trained_at}
-
-
-def top5(run: Run) -> str:
-    """The paper's figure: mean of the five best evaluations in training; "" with fewer than five."""
-    rates = [float(row["success"]) for row in read_evals(run.folder)]
-    return f"{mean_of_top(rates):.4f}" if len(rates) >= 5 else ""
-
-
 def parse(arguments: list[str]) -> tuple[Eval, Run]:
-    """The run named on the command line gives the defaults of the sampling options."""
-    first = tyro.cli(Eval, args=arguments, prog="mgp eval")
-    run = Run.open(first.run)
-    default = replace(first, sampling=run.config.sampling)
-    return tyro.cli(Eval, args=arguments, default=default, prog="mgp eval"), run
-
-
-def evaluate_run(
-    run: Run,
-    sampling: SamplingConfig,
-    episodes: int = 20,
-    seed: int = EVAL_SEED,
-    missing: Missing = NONE,
-    workers: int | None = None,
-    device: str = "cpu",
-    latency: bool = True,
-    record: int = 1,
-    env_name: str | None = None,
-) -> Evaluation:
-    """Evaluate a run and keep the outcome in its eval/ folder.
-
-    `env_name`: another environment than the run's, zero-shot. The seeds of the demonstrations are refused there too,
-    since a moving scene starts from the same place as the static one of that seed.
-    """
-    config = replace(run.config, sampling=sampling)
-    trained = asdict(run.config.sampling)
-    changes = {key: value for key, value in asdict(sampling).items() if value != trained[key]}
-    env = config.env
-    task = env_name or env.name
-    origin = {"trained_on": env.name} if task != env.name else {}
-    conditions = ({"missing": missing.probability} if missing.probability else {}) | missing.options()
-    result = evaluate(
-        run.loader(str(pick_device(device)), **changes),
-        task,
-        env.observation,
-        env.options,
-        range(seed, seed + episodes),
-        run.demonstration_seeds,
-        method=method_name(config),
-        preset=config.preset,
-        variant={key: value for key, value in changes.items() if key != "variant"}
-        | {"temperature": sampling.temperature, "refine_steps": sampling.refine_steps}
-        | origin,
-        training_seed=config.seed,
-        training_minutes=run.minutes,
-        missing=missing,
-        workers=workers,
-        latency=latency,
-        record=record,
-    )
-    label = "-".join(
-        ([task.replace("/", "-")] if origin else [])
-        + [sampling.variant if config.policy == "long" else "short"]
-        + [f"{key}={value}" for key, value in sorted(changes.items()) if key != "variant"]
-        + [f"{key}={value}" for key, value in conditions.items()]
-    )
-    result.save(run.folder / "eval" / f"{label}-seed{seed}.json")
-    return result
-
-
-def describe(result: Evaluation) -> str:
-    low, high = result.interval
-    lines = [
-        f"{result.method} on {result.task} ({result.observation}): success {result.success:.2f}"
-        f" [{low:.2f}, {high:.2f}] in {len(result.episodes)} episodes, {result.seconds:.0f} s"
-    ]
-    for one in result.latency:
-        lines.append(
-            f"  {one['threads']} thread(s): {one['policy']['replan']:.2f} ms a replan,"
-            f" {one['policy']['step']:.2f} a step, {one['policy']['sequence']:.0f} a sequence (policy only);"
-            f" with observation {one['with_observation']['step']:.2f} a step"
-        )
-    return "\n".join(lines)
+    """The run named on the command line gives the sampling options and their defaults."""
+    names = [word for word in arguments if not word.startswith("-")]
+    if not names or ({"-h", "--help"} & set(arguments) and not Path(names[0]).exists()):
+        tyro.cli(Eval, args=arguments, prog="mgp eval")  # help, or an error that says what is missing
+    folder = next((word for word in names if (Path(word) / "checkpoints").is_dir()), names[0])
+    run = Run.open(folder)
+    default = Eval(Path(folder), sampling=run.config.policy.sampling)
+    return replace(tyro.cli(Eval, args=arguments, default=default, prog="mgp eval")), run

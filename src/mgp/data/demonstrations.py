@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ class Demonstrations:
     ends: Tensor  # (E,) one past the last step of each episode
     seeds: tuple[int, ...] = ()
     meta: dict = field(default_factory=dict)
+    instructions: tuple[str, ...] = ()  # (E,) one an episode, or none at all
 
     @classmethod
     def from_store(cls, store: EpisodeStore, colour: bool = False) -> Demonstrations:
@@ -50,7 +51,11 @@ class Demonstrations:
         """Only the first episodes; a store may hold more than a run asks for."""
         ends = self.ends[:episodes]
         arrays = {key: array[: int(ends[-1])] for key, array in self.arrays.items()}
-        return Demonstrations(arrays, ends, self.seeds[:episodes], self.meta)
+        return Demonstrations(arrays, ends, self.seeds[:episodes], self.meta, self.instructions[:episodes])
+
+    def saying(self, **meta: object) -> Demonstrations:
+        """With other words about themselves."""
+        return replace(self, meta={**self.meta, **meta})
 
     @property
     def starts(self) -> Tensor:

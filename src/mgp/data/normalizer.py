@@ -16,10 +16,14 @@ class Normalizer(nn.Module):
 
     def __init__(self, widths: dict[str, int]):
         super().__init__()
-        self.keys = tuple(widths)
+        self.widths = dict(widths)
         for key, width in widths.items():
             self.register_buffer(f"{key}_scale", torch.ones(width))
             self.register_buffer(f"{key}_offset", torch.zeros(width))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(self.widths)
 
     @classmethod
     def fit(cls, arrays: dict[str, np.ndarray]) -> Normalizer:

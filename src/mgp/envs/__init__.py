@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from typing import Literal
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.errors import UnknownNameError
 
-# family: module with `make(task, observation, **options) -> RobotEnv` and `tasks() -> list[str]`
+# family: module with `make(task, observation, **options) -> RobotEnv` and `tasks() -> list[str]`; `ACTIONS` =
+# "absolute" in it if actions are places to go to, else they displace the hand
 FAMILIES = {
     "metaworld": "mgp.envs.metaworld",
     "metaworld-dynamic": "mgp.envs.metaworld_dynamic",
@@ -21,6 +23,12 @@ def env_names() -> list[str]:
     return [f"{family}/{task}" for family, module in modules.items() for task in module.tasks()]
 
 
+def is_env(name: str) -> bool:
+    """Whether there is a simulator of that name; one's own recordings have names of their own."""
+    family, _, task = name.partition("/")
+    return family in FAMILIES and task in importlib.import_module(FAMILIES[family]).tasks()
+
+
 def make_env(name: str, observation: str = "cloud", **options) -> RobotEnv:
     """`make_env("metaworld/assembly", "cloud", points=512)`; `observation`: state, cloud, rgb or depth."""
     family, _, task = name.partition("/")
@@ -32,4 +40,8 @@ def make_env(name: str, observation: str = "cloud", **options) -> RobotEnv:
     return module.make(task, observation, **options)
 
 
-__all__ = ["FAMILIES", "Observation", "RobotEnv", "env_names", "make_env"]
+def action_kind(family: str) -> Literal["displacement", "absolute"]:
+    return getattr(importlib.import_module(FAMILIES[family]), "ACTIONS", "displacement")
+
+
+__all__ = ["FAMILIES", "Observation", "RobotEnv", "action_kind", "env_names", "is_env", "make_env"]

@@ -33,14 +33,14 @@ from mgp.evaluation.parallel import Job, run_episodes
 from mgp.evaluation.probe import ACTION_CHANGE, MASKINGS, ProbedTrace, load_probed
 from mgp.evaluation.provenance import commit, machine
 from mgp.policies.base import PlanTrace
-from mgp.policies.mgp import MGP
+from mgp.policies.learned import LearnedPolicy
 
 DRIVERS = {"atr": "masking the least sure", "inverse": "masking the surest", KEPT: "keeping the plan"}
 MAPS = 3  # episodes whose whole trace is kept, for the heat-map and the mask map
 
 
 def study_confidence(
-    load: Callable[..., MGP],
+    load: Callable[..., LearnedPolicy],
     env_name: str,
     observation: str = "cloud",
     options: Mapping[str, Any] | None = None,
@@ -79,17 +79,17 @@ def study_confidence(
         label = f"{name}, {DRIVERS[driver]}"
         for result in run_episodes(job, seeds, workers=workers, batch=batch, progress=progress, label=label):
             outcomes.append(Outcome(name, driver, result.seed, result.success, result.steps))
-            replans += rows(result, name, driver, policy.execution_horizon, policy.config.tokenizer.actions_per_token)
+            replans += rows(result, name, driver, policy.execution_horizon, policy.options.tokenizer.actions_per_token)
             if (name, driver) == plan[0] and len(traces) < MAPS:
                 traces[result.seed] = _trace(result)
     return ConfidenceStudy(
         env=env_name,
-        trained_on=policy.config.env.name,
+        trained_on=policy.config.task.name,
         twin=twin,
         moves_from=moves_from,
         execution_horizon=policy.execution_horizon,
-        mask_ratio=policy.config.sampling.mask_ratio,
-        temperature=policy.config.sampling.temperature,
+        mask_ratio=policy.sampling.mask_ratio,
+        temperature=policy.sampling.temperature,
         action_change=ACTION_CHANGE,
         outcomes=tuple(outcomes),
         replans=tuple(replans),

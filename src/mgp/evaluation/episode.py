@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from mgp.envs.base import Observation, RobotEnv
+from mgp.envs.base import RobotEnv
 from mgp.errors import ConfigError
 from mgp.evaluation.missing import Missing
 from mgp.policies.base import PlanTrace
+from mgp.policies.driver import Driver
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,15 @@ class Episode:
         self,
         env: RobotEnv,
         seed: int,
-        history: int,
         *,
         missing: Missing,
         full_length: bool,
         recording: Recording | None,
     ):
-        self.env, self.seed, self.history = env, seed, history
+        self.env, self.seed = env, seed
         self.missing, self.full_length = missing, full_length
         self.recording = recording if recording is not None and seed in recording.seeds else None
-        first, _ = env.reset(seed=seed)
-        # the first frame stands for those before it
-        self.frames: deque[Observation] = deque([first] * history, maxlen=history)
+        self.first, _ = env.reset(seed=seed)
         self.steps = self.replans = self.withheld = 0
         self.observed = True  # whether the observation of the coming replan is there: the first always is
         self.success_step: int | None = None
@@ -67,17 +64,17 @@ class Episode:
         self.picture_steps: list[int] = []
         self._take_picture()
 
-    def run(self, actions: np.ndarray) -> None:
-        """Advance through a chunk (T, A), looking at its last `history` frames if the next plan will see them."""
+    def run(self, driver: Driver, row: int, actions: np.ndarray) -> None:
+        """Advance through a chunk (T, A), showing the driver the frames that its next plan will see in this row."""
         self.withheld += not self.observed
         self.replans += 1
-        resumes = not self.observed
         end = self.steps + len(actions)
         self.observed = self.missing.arrives(self.seed, self.replans, end)
         looking = self.observed and end < self.env.horizon  # after the last chunk no plan follows, so nobody looks
-        first_look = len(actions) - self.history if looking else len(actions)
-        for index, action in enumerate(actions):
-            _, terminated, truncated, info = self.env.advance(action)
+        if not self.observed:
+            driver.miss(row)
+        for left in range(len(actions) - 1, -1, -1):
+            _, terminated, truncated, info = self.env.advance(actions[-1 - left])
             self.steps += 1
             if info["success"] and self.success_step is None:
                 self.success_step = self.steps
@@ -86,11 +83,8 @@ class Episode:
             self._take_picture()
             if self.done:
                 return
-            if index >= first_look:
-                self.frames.append(self.env.observe())
-                if resumes:  # frames from before the gap are no history of this one
-                    self.frames.extend([self.frames[-1]] * self.history)
-                    resumes = False
+            if looking and driver.wants(left):
+                driver.see(row, self.env.observe())
 
     def result(self, trace: PlanTrace | None) -> EpisodeResult:
         return EpisodeResult(

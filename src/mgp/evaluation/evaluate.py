@@ -27,7 +27,7 @@ def evaluate(
     seeds: Sequence[int] = range(10_000, 10_020),
     demonstration_seeds: Iterable[int] = (),
     *,
-    method: str = "policy",
+    method: str | None = None,
     preset: str = "",
     variant: Mapping[str, Any] | None = None,
     training_seed: int | None = None,
@@ -53,10 +53,11 @@ def evaluate(
     build = partial(make, env_name, observation, **(options or {}))
     recording = Recording(tuple(seeds[:record]), picture_every, picture_size) if record else None
     job = Job(load, build, missing, full_length, recording)
+    policy = load()
+    method = method or str(getattr(policy, "label", type(policy).__name__))
     start = time.perf_counter()
     episodes = run_episodes(job, seeds, workers=workers, batch=batch, progress=progress, label=f"{method} {env_name}")
     seconds = time.perf_counter() - start
-    policy = load()
     timings: tuple[dict[str, Any], ...] = ()
     if latency:  # the workers are gone by now
         env = build()

@@ -15,7 +15,7 @@ from mgp.envs.base import Observation, RobotEnv
 from mgp.evaluation.parallel import torch_threads
 from mgp.evaluation.rollout import rollout
 from mgp.evaluation.statistics import median, percentile
-from mgp.policies.base import Policy
+from mgp.policies.base import Chunk, Policy
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ def measure(policy: Policy, env: RobotEnv, seed: int, threads: int | None = None
     timed = cast(Policy, _TimedPolicy(policy, clock)), [cast(RobotEnv, _TimedEnv(env, clock))]
     with torch_threads(threads or torch.get_num_threads()):
         for _ in range(warm_up):  # the first plans allocate and choose kernels
-            policy.reset([seed])
-            first, _ = env.reset(seed=seed)
-            policy.plan({key: np.stack([first[key]] * policy.history)[None] for key in policy.observation_shapes})
+            driver = policy.reset([seed])
+            driver.see(0, env.reset(seed=seed)[0])
+            driver.plan()
         rollout(*timed, [seed], full_length=True)
         used = torch.get_num_threads()
     thinking = np.array(clock.plans) * 1e3
@@ -104,13 +104,13 @@ class _TimedPolicy:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
 
-    def plan(self, observation: Observation, observed: np.ndarray | None = None) -> np.ndarray:
+    def plan(self, *arguments: Any) -> Chunk:
         self._clock.looks.append(self._clock.since_plan)
         self._clock.since_plan = 0.0
         start = time.perf_counter()
-        actions = self._policy.plan(observation, observed)
+        chunk = self._policy.plan(*arguments)
         self._clock.plans.append(time.perf_counter() - start)
-        return actions
+        return chunk
 
 
 class _TimedEnv:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from mgp.errors import ConfigError
-from mgp.policies.base import PlanTrace, Policy
+from mgp.policies.base import Chunk, Frame, Memory, PlanTrace, Policy
+from mgp.policies.learned import LearnedPolicy
 from mgp.policies.mgp import MGP
 from mgp.sampling.long import Edit
 
@@ -39,60 +38,62 @@ class ProbedTrace(PlanTrace):
     high_flipped_action: np.ndarray  # (R, N) bool
 
 
+@dataclass
+class ProbedMemory(Memory):
+    inner: Memory  # of the policy inside
+    notes: list[dict[str, np.ndarray]]
+
+
 class Probed(Policy):
     """The actions are those of the policy inside, to the bit: `MGP.what_if` touches neither plan nor generators.
 
-    After `keep_after` control steps nothing more is edited: the driver is told that nothing was observed, and goes on
+    After `keep_after` control steps nothing more is edited: the policy is told that nothing was observed, and goes on
     with its plan, while the probe still scores it under what is seen.
     """
 
-    def __init__(self, policy: MGP, keep_after: int | None = None):
-        if policy.config.policy != "long":
+    def __init__(self, policy: LearnedPolicy, keep_after: int | None = None):
+        if not isinstance(policy, MGP) or not policy.long:
             raise ConfigError(
-                "MGP-Short keeps no plan whose confidence could be followed: study an MGP-Long, e.g."
-                f" `mgp train --preset metaworld-long --task {policy.config.env.name}`"
+                f"{policy.label} keeps no plan whose confidence could be followed: study an MGP-Long, e.g."
+                f" `mgp train --method mgp-long --task {policy.config.task.name}`"
             )
         self.policy, self.keep_after = policy, keep_after
-        self.history, self.execution_horizon = policy.history, policy.execution_horizon
-        self.observation_shapes = policy.observation_shapes
-        self.reset([0])
+        self.history, self.first = policy.history, policy.first
+        self.execution_horizon, self.observation_shapes = policy.execution_horizon, policy.observation_shapes
 
-    def reset(self, seeds: Sequence[int]) -> None:
-        self._forget()
-        self.policy.reset(seeds)
-        self._notes: list[dict[str, np.ndarray]] = []
-        self._shape = (len(seeds), self.policy.config.tokens)
+    def begin(self, seeds: Sequence[int]) -> ProbedMemory:
+        inner = self.policy.begin(seeds)
+        return ProbedMemory(inner.seeds, inner.last, inner, [])
 
-    def plan(self, observation: dict[str, np.ndarray], observed: np.ndarray | None = None) -> np.ndarray:
-        seen = np.ones(self._shape[0], bool) if observed is None else np.asarray(observed, bool)
-        note: dict[str, np.ndarray] = {"standing": np.full(self._shape, np.nan)}
+    def plan(
+        self, observation: Frame, memory: Memory, observed: np.ndarray | None = None, executed: int | None = None
+    ) -> Chunk:
+        assert isinstance(memory, ProbedMemory)
+        memory.inner.last = memory.last
+        shape = (len(memory.seeds), self.policy.tokens)
+        seen = np.ones(shape[0], bool) if observed is None else np.asarray(observed, bool)
+        note: dict[str, np.ndarray] = {"standing": np.full(shape, np.nan)}
         for name, scoring in MASKINGS.items():
-            edit = self.policy.what_if(observation, observed, scoring=scoring, variant="long")
-            masked, flipped, acting = (np.zeros(self._shape, bool) for _ in range(3))
+            edit = self.policy.what_if(observation, memory.inner, observed, executed, scoring=scoring, variant="long")
+            masked, flipped, acting = (np.zeros(shape, bool) for _ in range(3))
             if edit is not None:
                 masked[seen], flipped[seen] = flips(edit)
                 acting[seen] = flips_by_action(self.policy, edit)
                 note["standing"][seen] = edit.scores.cpu().numpy()
             note |= {f"{name}_masked": masked, f"{name}_flipped": flipped, f"{name}_flipped_action": acting}
-        step = len(self._notes) * self.execution_horizon
-        self._notes.append(note)
+        step = len(memory.notes) * self.execution_horizon
+        memory.notes.append(note)
         if self.keep_after is not None and step > self.keep_after:
             observed = np.zeros_like(seen)
-        return self.policy.plan(observation, observed)
+        return self.policy.plan(observation, memory.inner, observed, executed)
 
-    def trace(self, episode: int) -> ProbedTrace | None:
-        plan = self.policy.trace(episode)
+    def trace(self, memory: Memory, episode: int) -> ProbedTrace | None:
+        assert isinstance(memory, ProbedMemory)
+        plan = self.policy.trace(memory.inner, episode)
         if plan is None:
             return None
-        probes = {key: np.stack([note[key][episode] for note in self._notes]) for key in self._notes[0]}
+        probes = {key: np.stack([note[key][episode] for note in memory.notes]) for key in memory.notes[0]}
         return ProbedTrace(**vars(plan), **probes)
-
-    def save(self, folder: Path) -> None:
-        self.policy.save(folder)
-
-    @classmethod
-    def load(cls, folder: Path) -> Probed:
-        return cls(MGP.load(folder))
 
 
 def flips(edit: Edit) -> tuple[np.ndarray, np.ndarray]:
@@ -111,13 +112,10 @@ def action_change(before: Tensor, after: Tensor) -> Tensor:
     """The largest change (O, N) over the actions of a token and their dimensions, (O, N, actions, A) as decoded.
 
     Whole plans are decoded, since a token's actions also depend on its neighbours: they may change without its code.
-    Of two plans that are over (NaN) both hold, so that nothing changes; if only one of them is, everything does.
     """
-    over = before.isnan() & after.isnan()
-    change = (after - before).abs().nan_to_num(torch.inf)
-    return change.masked_fill(over, 0).amax((2, 3))
+    return (after - before).abs().amax((2, 3))
 
 
-def load_probed(load: Callable[[], MGP], keep_after: int | None = None) -> Probed:
+def load_probed(load: Callable[[], LearnedPolicy], keep_after: int | None = None) -> Probed:
     """Picklable, for worker processes: `functools.partial(load_probed, run.loader())`."""
     return Probed(load(), keep_after)

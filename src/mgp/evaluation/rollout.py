@@ -11,6 +11,7 @@ from mgp.errors import ConfigError, SimulationError
 from mgp.evaluation.episode import Episode, EpisodeResult, Recording
 from mgp.evaluation.missing import NONE, Missing
 from mgp.policies.base import Policy
+from mgp.policies.driver import Driver
 
 
 def rollout(
@@ -31,36 +32,34 @@ def rollout(
     """
     if len(envs) < len(seeds):
         raise ConfigError(f"{len(seeds)} episodes in lock step need as many environments, got {len(envs)}")
-    look = policy.history if policy.observation_shapes else 0  # a blind policy costs no looks
     episodes = [
-        Episode(env, int(seed), look, missing=missing, full_length=full_length, recording=recording)
+        Episode(env, int(seed), missing=missing, full_length=full_length, recording=recording)
         for env, seed in zip(envs, seeds, strict=False)
     ]
-    policy.reset([episode.seed for episode in episodes])
+    driver = Driver(policy, [episode.seed for episode in episodes])
+    for row, episode in enumerate(episodes):
+        driver.see(row, episode.first)
     while running := [episode for episode in episodes if not episode.done]:
-        actions = plan(policy, episodes)
-        for episode, chunk in zip(episodes, actions, strict=True):
+        actions = plan(driver, episodes)
+        for row, episode in enumerate(episodes):
             if not episode.done:
-                episode.run(chunk)
+                episode.run(driver, row, actions[row])
         if tick is not None:
             tick([episode.success_step is not None for episode in running if episode.done])
-    return [episode.result(policy.trace(row)) for row, episode in enumerate(episodes)]
+    return [episode.result(policy.trace(driver.memory, row)) for row, episode in enumerate(episodes)]
 
 
-def plan(policy: Policy, episodes: Sequence[Episode]) -> np.ndarray:
-    """The policy's actions (B, execution_horizon, A) for the newest frames of each episode, checked."""
-    frames = {
-        key: np.stack([[frame[key] for frame in episode.frames] for episode in episodes])  # (B, history, ...)
-        for key in policy.observation_shapes
-    }
-    actions = policy.plan(frames, np.array([episode.observed for episode in episodes]))
+def plan(driver: Driver, episodes: Sequence[Episode]) -> np.ndarray:
+    """The actions to run now (B, run, A), checked."""
+    chunk, name = driver.plan(), type(driver.policy).__name__
     size = episodes[0].env.action_space.shape[0]
-    expected = (len(episodes), policy.execution_horizon, size)
-    if actions.shape != expected:
+    expected = (len(episodes), size)
+    if (chunk.actions.shape[0], *chunk.actions.shape[2:]) != expected or not 0 < chunk.run <= chunk.actions.shape[1]:
         raise SimulationError(
-            f"{type(policy).__name__} planned actions of shape {actions.shape}, expected {expected} "
-            "(episodes, execution horizon, action size): was it trained for this environment?"
+            f"{name} planned actions of shape {chunk.actions.shape}, {chunk.run} of them to run; expected {expected[0]}"
+            f" episodes and {size} numbers an action: was it trained for this environment?"
         )
+    actions = driver.take(chunk.run)
     if not np.isfinite(actions).all():
-        raise SimulationError(f"{type(policy).__name__} planned NaN or Inf: its weights have most likely diverged")
+        raise SimulationError(f"{name} planned NaN or Inf: its weights have most likely diverged")
     return actions

@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from tqdm import tqdm
 
 from mgp.data.demonstrations import Demonstrations
 from mgp.envs.base import RobotEnv
 from mgp.errors import DataError
-from mgp.model.network import MGPNetwork
+from mgp.policies.mgp import MGP
 
 
 @torch.no_grad()
-def evaluate_tokenizer(network: MGPNetwork, demonstrations: Demonstrations, env: RobotEnv) -> dict[str, float]:
-    """Each demonstration cut into windows as the policy sees them, tokenised, decoded, and replayed from its seed."""
-    if not demonstrations.seeds:
+def evaluate_tokenizer(
+    policy: MGP, demonstrations: Demonstrations, env: RobotEnv | None, episodes: Sequence[int] | None = None
+) -> dict[str, float]:
+    """Each episode cut into windows as the policy sees them, tokenised and decoded; with an environment, replayed."""
+    if env is not None and not demonstrations.seeds:
         raise DataError("the demonstrations do not say their seeds, so they cannot be replayed")
-    config, per = network.config, network.config.tokenizer.actions_per_token
-    length = config.tokenizer.window if config.policy == "short" else config.tokens * per
+    tokenizer = policy.options.tokenizer
+    length = policy.tokens * tokenizer.actions_per_token if policy.long else tokenizer.window
+    chosen = range(len(demonstrations.ends)) if episodes is None else episodes
     used: set[int] = set()
     absolute, squared, solved, originals = [], [], 0, 0
-    for episode, seed in enumerate(tqdm(demonstrations.seeds, desc="replay")):
+    for episode in tqdm(chosen, desc="tokenizer" if env is None else "replay"):
         begin, end = int(demonstrations.starts[episode]), int(demonstrations.ends[episode])
         starts = torch.arange(begin, end, length)
         raw = demonstrations.action_windows(starts, length, torch.full_like(starts, episode))
-        tokens = network.tokenizer.encode(network.normalizer.normalize("action", raw))
+        tokens = policy.tokenize(raw)
         used |= set(tokens.flatten().tolist())
-        back = network.actions(tokens)
+        back = policy.actions(tokens.to(policy.device)).cpu()
         error = (back - raw).flatten(0, 1)[: end - begin]
         absolute.append(error.abs().mean())
         squared.append(error.square().mean())
-        solved += _replay(env, seed, back.flatten(0, 1)[: end - begin].numpy())
-        originals += _replay(env, seed, demonstrations.arrays["action"][begin:end].numpy())
-    count = len(demonstrations.seeds)
-    return {
+        if env is not None:
+            seed = demonstrations.seeds[episode]
+            solved += _replay(env, seed, back.flatten(0, 1)[: end - begin].numpy())
+            originals += _replay(env, seed, demonstrations.arrays["action"][begin:end].numpy())
+    count = len(chosen)
+    figures = {
         "l1": float(torch.stack(absolute).mean()),
         "l2": float(torch.stack(squared).mean()),
         "codes_in_use": float(len(used)),
-        "codes": float(config.tokenizer.codes),
-        "replay_success": solved / count,
-        "replay_of_originals": originals / count,
+        "codes": float(tokenizer.codes),
         "episodes": float(count),
     }
+    replayed = {"replay_success": solved / count, "replay_of_originals": originals / count}
+    return figures if env is None else figures | replayed
 
 
 def _replay(env: RobotEnv, seed: int, actions) -> bool:

@@ -7,12 +7,32 @@ B batch, N tokens, H observation frames, D model width, K codes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mgp.config import TransformerConfig
+from mgp.config import choices, not_negative, positive
+from mgp.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    dim: int = 128  # 256 in the paper
+    heads: int = 4
+    cross_layers: int = 2  # attention to the observation, first
+    self_layers: int = 2  # attention among tokens, after
+    local: int = 0  # neighbours on either side that a convolution shows each token before attention; 0 = none
+    # a token's place; relative: its index minus the executed tokens; absolute: its index (paper); both: each of the two
+    time: Literal["relative", "absolute", "both"] = "relative"
+
+    def __post_init__(self) -> None:
+        choices(self)
+        positive(self, "dim", "heads")
+        not_negative(self, "cross_layers", "self_layers", "local")
+        if self.dim % self.heads:
+            raise ConfigError(f"transformer.dim = {self.dim} is no multiple of heads = {self.heads}")
 
 
 @dataclass(frozen=True)
@@ -72,26 +92,26 @@ class Attention(nn.Module):
 class Block(nn.Module):
     """Pre-norm attention and MLP; attends to `source` if given, else to the tokens themselves."""
 
-    def __init__(self, dim: int, heads: int, dropout: float):
+    def __init__(self, dim: int, heads: int):
         super().__init__()
         self.norm_attention, self.norm_mlp = nn.LayerNorm(dim), nn.LayerNorm(dim)
         self.attention = Attention(dim, heads, dim)
         self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
-        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, source: Tensor | None = None, allowed: Tensor | None = None) -> Tensor:
         normed = self.norm_attention(x)
-        x = x + self.dropout(self.attention(normed, normed if source is None else source, allowed))
-        return x + self.dropout(self.mlp(self.norm_mlp(x)))
+        x = x + self.attention(normed, normed if source is None else source, allowed)
+        return x + self.mlp(self.norm_mlp(x))
 
 
 class MaskedTransformer(nn.Module):
     code_vectors: Tensor  # (K, code width)
     code_scale: Tensor  # ()
 
-    def __init__(self, config: TransformerConfig, codebook: Tensor, condition_dim: int, history: int):
+    def __init__(self, config: TransformerConfig, codebook: Tensor, condition_dim: int, frames: int, tokens: int):
+        """`frames` of a condition, at most `tokens` of a plan."""
         super().__init__()
-        self.config = config
+        self.config, self.tokens = config, tokens
         codes, code_dim = codebook.shape
         self.vocabulary = Vocabulary(codes)
         # The tokenizer's own vectors, frozen, embed the codes; specials have learned ones.
@@ -100,24 +120,18 @@ class MaskedTransformer(nn.Module):
         self.embed_code = nn.Linear(code_dim, config.dim)
         self.embed_special = nn.Parameter(0.02 * torch.randn(3, config.dim))  # [END], [PAD], [MASK]
         self.embed_condition = nn.Linear(condition_dim, config.dim)
-        self.embed_frame = nn.Parameter(0.02 * torch.randn(history, config.dim))
-        positions = config.block_size * (1 if config.time == "absolute" else 2)
+        self.embed_frame = nn.Parameter(0.02 * torch.randn(frames, config.dim))
+        positions = tokens * (1 if config.time == "absolute" else 2)
         self.embed_time = nn.Parameter(0.02 * torch.randn(positions, config.dim))
-        self.embed_index = (
-            nn.Parameter(0.02 * torch.randn(config.block_size, config.dim)) if config.time == "both" else None
-        )
+        self.embed_index = nn.Parameter(0.02 * torch.randn(tokens, config.dim)) if config.time == "both" else None
         # Attention must first learn where a token's neighbours are; a convolution knows
         self.local = (
             nn.Conv1d(config.dim, config.dim, 2 * config.local + 1, padding=config.local) if config.local else None
         )
-        self.cross = nn.ModuleList(Block(config.dim, config.heads, config.dropout) for _ in range(config.cross_layers))
-        self.selfs = nn.ModuleList(Block(config.dim, config.heads, config.dropout) for _ in range(config.self_layers))
+        self.cross = nn.ModuleList(Block(config.dim, config.heads) for _ in range(config.cross_layers))
+        self.selfs = nn.ModuleList(Block(config.dim, config.heads) for _ in range(config.self_layers))
         self.norm_condition, self.norm_out = nn.LayerNorm(config.dim), nn.LayerNorm(config.dim)
-        if config.head == "linear":
-            self.head = nn.Linear(config.dim, self.vocabulary.predicted)
-        else:
-            self.head = nn.Linear(config.dim, code_dim + 1)  # a point in code space, and the logit of [END]
-            self.log_sharpness = nn.Parameter(torch.zeros(()))
+        self.head = nn.Linear(config.dim, self.vocabulary.predicted)
 
     def forward(self, tokens: Tensor, condition: Tensor, executed: Tensor) -> Tensor:
         """Tokens (B, N) with [MASK]s, condition (B, H, C), executed (B,) tokens so far, to logits (B, N, K + 1)."""
@@ -129,7 +143,7 @@ class MaskedTransformer(nn.Module):
         if self.embed_index is not None:
             x = x + self.embed_index[place]
         if self.config.time != "absolute":
-            place = place - executed[:, None] + self.config.block_size
+            place = place - executed[:, None] + self.tokens
         x = x + self.embed_time[place]
         if self.local is not None:
             known = x.masked_fill((tokens == vocabulary.pad)[..., None], 0.0)  # [PAD] tells nobody anything
@@ -143,11 +157,4 @@ class MaskedTransformer(nn.Module):
         for block in self.selfs:
             x = block(x, allowed=allowed)
         x = self.norm_out(x)
-        return self.head(x).float() if self.config.head == "linear" else self._code_logits(self.head(x).float())
-
-    def _code_logits(self, out: Tensor) -> Tensor:
-        """Minus squared distances to the codes: near-duplicate codes get near-equal logits by construction."""
-        point, end = out[..., :-1], out[..., -1:]
-        codes = self.code_vectors / self.code_scale
-        distance = point.square().sum(-1, keepdim=True) - 2 * point @ codes.T + codes.square().sum(-1)
-        return torch.cat([-distance * self.log_sharpness.exp(), end], dim=-1)
+        return self.head(x).float()

@@ -1,21 +1,25 @@
-"""The policy contract, shared by MGP and every baseline.
+"""The contract of a policy, learned or not.
 
-A policy serves a batch of B episodes in lock step: `reset` starts them, then each `plan` takes the newest `history`
-frames of every episode and returns the next `execution_horizon` actions. `act` is the same for one robot, frame by
-frame.
+A policy serves a batch of B episodes in lock step and keeps nothing of them itself: `begin` makes a memory of them,
+and each `plan` takes the frames that were seen, gives a whole chunk of actions, and says how much of it to run. Who
+drives (`driver.py`) owns frames, gaps and the chunk in hand. `act` is the same for one robot, frame by frame.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from mgp.errors import ObservationError
+
+if TYPE_CHECKING:
+    from mgp.policies.driver import Driver
+
+Frame = Mapping[str, Any]  # an array for each key of an observation; "instruction" is a text
 
 
 @dataclass(frozen=True)
@@ -28,61 +32,67 @@ class PlanTrace:
     masked: np.ndarray  # (R, N) 0 = kept, k = masked in k refinement passes; a missing observation leaves 0
 
 
+class Chunk(NamedTuple):
+    actions: np.ndarray  # (B, T, A) all that is planned from now on, in the environment's units
+    run: int  # how many of them to run before the next plan
+
+
+@dataclass
+class Memory:
+    """What a policy keeps of B episodes. A policy that keeps more extends it."""
+
+    seeds: tuple[int, ...]
+    last: np.ndarray  # (B, A) the last command each robot was given; the driver writes it down
+
+
 class Policy(ABC):
-    history: int  # frames wanted at each plan, oldest first
-    execution_horizon: int  # actions returned by each plan
+    history: int  # newest frames wanted at each plan, oldest first
+    first: bool = False  # whether the first frame of the episode is wanted before them
+    execution_horizon: int  # actions of a chunk that are run
     observation_shapes: dict[str, tuple[int, ...]]  # of one frame, e.g. {"state": (9,), "cloud": (512, 3)}
 
-    @abstractmethod
-    def reset(self, seeds: Sequence[int]) -> None:
-        """Begin len(seeds) episodes. An episode's randomness depends on its seed only, not on its neighbours."""
+    @property
+    def frames(self) -> int:
+        """H: frames of each episode that `plan` is given."""
+        return self.history + self.first
 
     @abstractmethod
-    def plan(self, observation: dict[str, np.ndarray], observed: np.ndarray | None = None) -> np.ndarray:
-        """Frames (B, history, ...) of each key to actions (B, execution_horizon, A), in the environment's units.
+    def begin(self, seeds: Sequence[int]) -> Memory:
+        """Start len(seeds) episodes. An episode's randomness depends on its seed only, not on its neighbours."""
 
-        `observed` (B,) bool: False where no observation arrived; that row's frames are not looked at.
+    @abstractmethod
+    def plan(
+        self, observation: Frame, memory: Memory, observed: np.ndarray | None = None, executed: int | None = None
+    ) -> Chunk:
+        """Frames (B, H, ...) of each key to a chunk.
+
+        `observed` (B,) bool: False where no observation arrived; that row's frames are not looked at. `executed`: the
+        actions run since the last plan, if not as many as that one said.
         """
 
-    @abstractmethod
-    def save(self, folder: Path) -> None: ...
-
-    @classmethod
-    @abstractmethod
-    def load(cls, folder: Path) -> Policy: ...
-
-    def trace(self, episode: int) -> PlanTrace | None:
-        """The record of one episode since `reset`, for policies that keep a plan."""
+    def trace(self, memory: Memory, episode: int) -> PlanTrace | None:
+        """The record of one episode, for policies that keep a plan."""
         return None
 
-    def act(self, observation: dict[str, np.ndarray] | None) -> np.ndarray:
-        """One frame in (None: it did not arrive), one action (A,) out. Call `reset([seed])` before each episode."""
-        frames: deque = self.__dict__.setdefault("_frames", deque(maxlen=self.history))
-        queue: deque = self.__dict__.setdefault("_queue", deque())
-        if observation is not None:
-            seen = self._seen(observation)
-            check_observation(seen, self.observation_shapes)
-            frame = {key: np.array(seen[key]) for key in self.observation_shapes}  # a robot may reuse its arrays
-            frames.extend([frame] * (self.history - len(frames)))  # the first frame stands for those before it
-            frames.append(frame)
-        if not queue:
-            if not frames:
-                raise ObservationError("the first observation of an episode is missing: wait for one before acting")
-            batch = {key: np.stack([frame[key] for frame in frames])[None] for key in self.observation_shapes}
-            queue.extend(self.plan(batch, np.array([observation is not None]))[0])
-        return queue.popleft()
+    def reset(self, seeds: Sequence[int] = (0,)) -> Driver:
+        """A driver for new episodes; `act` uses it."""
+        from mgp.policies.driver import Driver  # which imports this module
 
-    def _seen(self, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        self.driver = Driver(self, seeds)
+        return self.driver
+
+    def act(self, observation: Frame | None) -> np.ndarray:
+        """One frame in (None: it did not arrive), one action (A,) out. Call `reset` before each episode."""
+        if not hasattr(self, "driver"):
+            self.reset()
+        return self.driver.act(observation)
+
+    def seen(self, frame: Frame) -> dict[str, np.ndarray]:
         """What the policy looks at of an observation; keys may be missing, and `check_observation` says so."""
-        return {key: np.asarray(observation[key]) for key in self.observation_shapes if key in observation}
-
-    def _forget(self) -> None:
-        """Drop the frames and actions `act` holds; `reset` calls it."""
-        self.__dict__.pop("_frames", None)
-        self.__dict__.pop("_queue", None)
+        return {key: np.asarray(frame[key]) for key in self.observation_shapes if key in frame}
 
 
-def check_observation(observation: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]], leading: int = 0) -> None:
+def check_observation(observation: Frame, shapes: Mapping[str, tuple[int, ...]], leading: int = 0) -> None:
     """Refuse what must not reach the model. `leading` batch axes stand before a frame's own shape."""
     for key, shape in shapes.items():
         if key not in observation:

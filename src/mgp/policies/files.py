@@ -1,4 +1,4 @@
-"""A trained network as a folder: config.json, policy.safetensors, meta.json. Nothing is ever unpickled."""
+"""A learned policy as a folder: config.json, policy.safetensors, meta.json. Nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -6,65 +6,61 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from mgp.config import Config, SamplingConfig
+from mgp.config import from_dict
+from mgp.data.normalizer import Normalizer
+from mgp.data.spec import DataSpec
 from mgp.errors import CheckpointError
 from mgp.files import new_folder, seal, unseal
-from mgp.model.network import MGPNetwork
+from mgp.policies import policy_class
+from mgp.policies.config import RunConfig
+from mgp.policies.learned import LearnedPolicy
 
-FORMAT = 1
+FORMAT = 2  # 1: before policies had settings of their own
 
 
-def describe(network: MGPNetwork, shapes: dict[str, tuple[int, ...]], hold: np.ndarray) -> dict[str, Any]:
-    """What meta.json says of a network."""
+def describe(policy: LearnedPolicy) -> dict[str, Any]:
+    """What meta.json says of a policy."""
     return {
         "format": FORMAT,
-        "tokenizer": network.tokenizer.fingerprint(),
-        "widths": {key: getattr(network.normalizer, f"{key}_scale").numel() for key in network.normalizer.keys},
-        "observation_shapes": {key: list(shape) for key, shape in shapes.items()},
-        "hold": [None if np.isnan(value) else float(value) for value in hold],
+        "frozen": policy.frozen(),
+        "widths": policy.normalizer.widths,
+        "spec": policy.spec.to_dict(),
+        "sampling": asdict(policy.sampling),  # may differ from what config.json says it was trained with
     }
 
 
-def write_network(network: MGPNetwork, folder: Path, state: dict[str, Tensor] | None = None) -> None:
-    """config.json and policy.safetensors into an open folder; `state` stands for the network's own (e.g. averaged)."""
-    (folder / "config.json").write_text(network.config.to_json())
+def write_weights(policy: LearnedPolicy, folder: Path, state: dict[str, Tensor] | None = None) -> None:
+    """config.json and policy.safetensors into an open folder; `state` stands for the policy's own (e.g. averaged)."""
+    (folder / "config.json").write_text(policy.config.to_json())
     tensors = {
-        name: tensor.detach().cpu().contiguous().clone() for name, tensor in (state or network.state_dict()).items()
+        name: tensor.detach().cpu().contiguous().clone() for name, tensor in (state or policy.state_dict()).items()
     }
     save_file(tensors, folder / "policy.safetensors")
 
 
-def save_network(
-    network: MGPNetwork,
-    folder: Path,
-    shapes: dict[str, tuple[int, ...]],
-    hold: np.ndarray,
-    sampling: SamplingConfig,
-) -> None:
-    """`sampling` may differ from what the network was trained with, which config.json says."""
+def save_policy(policy: LearnedPolicy, folder: Path) -> None:
+    """As it is sampled now, so that `load_checkpoint` gives the same actions."""
     with new_folder(Path(folder)) as temporary:
-        write_network(network, temporary)
-        seal(temporary, {**describe(network, shapes, hold), "sampling": asdict(sampling)})
+        write_weights(policy, temporary)
+        seal(temporary, describe(policy))
 
 
-def load_network(folder: Path) -> tuple[MGPNetwork, dict[str, tuple[int, ...]], np.ndarray, SamplingConfig]:
-    """Strict: every tensor must be there, in its shape, and the tokenizer must be the one trained with."""
+def load_checkpoint(folder: Path, device: str = "cpu") -> LearnedPolicy:
+    """Strict: every tensor must be there, in its shape, and frozen parts must be those trained with."""
     folder = Path(folder)
     meta = unseal(folder, FORMAT, only=("config.json", "policy.safetensors"))
-    config = Config.from_json((folder / "config.json").read_text())
-    network = MGPNetwork(config, meta["widths"])
+    config = RunConfig.from_json((folder / "config.json").read_text())
+    policy = policy_class(config.policy.name)(config, DataSpec.from_dict(meta["spec"]))
+    policy.normalizer = Normalizer(meta["widths"])
     try:
-        network.load_state_dict(load_file(folder / "policy.safetensors"), strict=True)
+        policy.load_state_dict(load_file(folder / "policy.safetensors"), strict=True)
     except Exception as error:
         raise CheckpointError(f"{folder}/policy.safetensors does not fit its config.json: {error}") from error
-    network.tokenizer.requires_grad_(False)
-    if network.tokenizer.fingerprint() != meta["tokenizer"]:
-        raise CheckpointError(f"{folder}: the tokenizer is not the one this policy was trained with (hash differs)")
-    shapes = {key: tuple(shape) for key, shape in meta["observation_shapes"].items()}
-    hold = np.array([np.nan if value is None else value for value in meta["hold"]], dtype=np.float32)
-    sampling = SamplingConfig(**meta["sampling"]) if "sampling" in meta else config.sampling
-    return network, shapes, hold, sampling
+    for name, fingerprint in policy.frozen().items():
+        if meta["frozen"].get(name) != fingerprint:
+            raise CheckpointError(f"{folder}: the {name} is not the one this policy was trained with (hash differs)")
+    sampling = from_dict(type(policy.sampling), meta["sampling"])
+    return policy.with_sampling(**asdict(sampling)).eval().to(device)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 
 from mgp.envs.base import RobotEnv
-from mgp.errors import CheckpointError, ConfigError
-from mgp.policies.base import Policy
+from mgp.errors import ConfigError
+from mgp.policies.base import Chunk, Frame, Memory, Policy
 
-FILE = "random_policy.json"
+
+@dataclass
+class RandomMemory(Memory):
+    generators: list[np.random.Generator]
 
 
 class RandomPolicy(Policy):
@@ -32,30 +34,19 @@ class RandomPolicy(Policy):
         if execution_horizon < 1:
             raise ConfigError(f"execution_horizon={execution_horizon}: at least 1 action a plan is needed")
         self.execution_horizon = execution_horizon
-        self._generators: list[np.random.Generator] = []
 
     @classmethod
     def for_env(cls, env: RobotEnv, execution_horizon: int = 4) -> RandomPolicy:
         return cls(env.action_space.low, env.action_space.high, execution_horizon)
 
-    def reset(self, seeds: Sequence[int]) -> None:
-        self._forget()
-        self._generators = [np.random.default_rng(int(seed)) for seed in seeds]
+    def begin(self, seeds: Sequence[int]) -> RandomMemory:
+        generators = [np.random.default_rng(int(seed)) for seed in seeds]
+        return RandomMemory(tuple(seeds), np.zeros((len(seeds), self.low.size), np.float32), generators)
 
-    def plan(self, observation: dict[str, np.ndarray], observed: np.ndarray | None = None) -> np.ndarray:
+    def plan(
+        self, observation: Frame, memory: Memory, observed: np.ndarray | None = None, executed: int | None = None
+    ) -> Chunk:
+        assert isinstance(memory, RandomMemory)
         shape = (self.execution_horizon, self.low.size)
-        draws = [generator.random(shape, dtype=np.float32) for generator in self._generators]
-        return self.low + (self.high - self.low) * np.stack(draws)  # (B, execution_horizon, A)
-
-    def save(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        content = {"low": self.low.tolist(), "high": self.high.tolist(), "execution_horizon": self.execution_horizon}
-        (folder / FILE).write_text(json.dumps(content))
-
-    @classmethod
-    def load(cls, folder: Path) -> RandomPolicy:
-        try:
-            content = json.loads((folder / FILE).read_text())
-            return cls(content["low"], content["high"], content["execution_horizon"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{folder / FILE} holds no random policy ({error}): save one there first") from error
+        draws = [generator.random(shape, dtype=np.float32) for generator in memory.generators]
+        return Chunk(self.low + (self.high - self.low) * np.stack(draws), self.execution_horizon)

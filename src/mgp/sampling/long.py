@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mgp.config import SamplingConfig
 from mgp.errors import ObservationError
 from mgp.model.transformer import Vocabulary
+from mgp.sampling.config import SamplingConfig
 from mgp.sampling.sampler import KNOWN, Generators, Refined, confidence_of, lowest, refine
 
 PlanLogits = Callable[[Tensor, Tensor], Tensor]  # (tokens (O, N), executed (O,)) to logits (O, N, V)
@@ -55,11 +55,12 @@ class LongPlanner:
         self.executed = 0  # tokens, the same for all episodes: they run in lock step
         self.log: list[dict[str, np.ndarray]] = []
 
-    def step(self, logits_fn: PlanLogits, observed: Tensor, tokens_per_step: int) -> Tensor:
-        """Plan or replan where an observation arrived (B,), count `tokens_per_step` as executed, return the plan.
+    def step(self, logits_fn: PlanLogits, observed: Tensor, executed: int) -> Tensor:
+        """Plan, or replan where an observation arrived (B,); the first `executed` tokens have been. Returns the plan.
 
         `logits_fn` answers for the observed episodes, in their order.
         """
+        self.executed = executed
         masked = torch.zeros(len(observed), self.length, dtype=torch.long)
         if self.tokens is None or self.confidence is None:
             if not bool(observed.all()):
@@ -76,21 +77,20 @@ class LongPlanner:
                 "masked": masked.cpu().numpy().astype(np.int8),
             }
         )
-        self.executed += tokens_per_step
         return self.tokens.clone()  # the plan itself is not handed out, nor logged above
 
-    def what_if(self, logits_fn: PlanLogits, observed: Tensor, **changes: object) -> Edit | None:
+    def what_if(self, logits_fn: PlanLogits, observed: Tensor, executed: int, **changes: object) -> Edit | None:
         """The edit that `step` would make now if it were configured otherwise; None if there is nothing to edit.
 
         Nothing comes of it: the plan and its log stay, and random numbers are drawn from copies of the generators.
         """
         config = self.config.changed(**changes)
-        if self.tokens is None or self.confidence is None or self.executed >= self.length or not bool(observed.any()):
+        if self.tokens is None or self.confidence is None or executed >= self.length or not bool(observed.any()):
             return None
         if config.variant == "full":
             return None
         other = LongPlanner(config, self.vocabulary, self.length, [_copy(g) for g in self.generators], self.alike)
-        other.executed = self.executed
+        other.executed = executed
         return other._replan(logits_fn, self.tokens[observed], self.confidence[observed], observed)
 
     def _first(self, logits_fn: PlanLogits, batch: int) -> Refined:
@@ -132,14 +132,9 @@ class LongPlanner:
         return posterior, -posterior if self.config.scoring == "inverse" else posterior
 
     def _logits(self, logits_fn: PlanLogits, tokens: Tensor) -> Tensor:
-        done = min(self.executed, self.length)
-        if not self.config.see_prefix:
-            tokens = tokens.clone()
-            tokens[:, :done] = self.vocabulary.mask
-        logits = logits_fn(tokens, torch.full((len(tokens),), done))
-        if not self.config.allow_end:  # in scoring as in drawing, so that all confidences are on one scale
-            logits = logits.index_fill(-1, torch.tensor([self.vocabulary.end]), -torch.inf)
-        return logits
+        """Without [END]: an episode has a fixed horizon. In scoring as in drawing: all confidences are on one scale."""
+        logits = logits_fn(tokens, torch.full((len(tokens),), min(self.executed, self.length)))
+        return logits.index_fill(-1, torch.tensor([self.vocabulary.end]), -torch.inf)
 
     def _refine(self, logits_fn: PlanLogits, tokens: Tensor, masked: Tensor, generators: Generators) -> Refined:
         return refine(

@@ -18,6 +18,6 @@ def mask_counts(masked: Tensor, rounds: int) -> Tensor:
     return torch.stack([(total * share + 1e-9).floor() for share in shares], dim=1).long()
 
 
-def training_ratio(schedule: str, uniform: Tensor) -> Tensor:
-    """Mask ratio of a training sample from u ~ U(0, 1)."""
-    return torch.cos(math.pi / 2 * uniform) if schedule == "cosine" else 0.5 + 0.5 * uniform
+def training_ratio(uniform: Tensor) -> Tensor:
+    """Mask ratio of a training sample from u ~ U(0, 1), as MaskGIT draws it."""
+    return torch.cos(math.pi / 2 * uniform)

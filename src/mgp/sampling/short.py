@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mgp.config import SamplingConfig
 from mgp.model.transformer import Vocabulary
+from mgp.sampling.config import SamplingConfig
 from mgp.sampling.sampler import Generators, LogitsFn, Refined, refine
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+RESIDUAL_BLOCKS, DILATION_GROWTH = 2, 3  # of each stage, as in the lineage
+
 
 class ResidualBlock(nn.Module):
     """Pre-activation: dilated Conv3, then Conv1."""
@@ -21,8 +23,8 @@ class ResidualBlock(nn.Module):
         return x + self.body(x)
 
 
-def _residual(width: int, blocks: int, growth: int) -> list[nn.Module]:
-    return [ResidualBlock(width, growth**i) for i in range(blocks)]
+def _residual(width: int) -> list[nn.Module]:
+    return [ResidualBlock(width, DILATION_GROWTH**i) for i in range(RESIDUAL_BLOCKS)]
 
 
 class Encoder(nn.Module):
@@ -33,37 +35,43 @@ class Encoder(nn.Module):
     near actions, and a few hundred steps do (docs/method.md has the figures).
     """
 
-    def __init__(self, action_dim: int, width: int, out: int, stages: int, blocks: int, growth: int):
+    def __init__(self, action_dim: int, width: int, out: int, stages: int, linear_path: bool = True):
         super().__init__()
         layers: list[nn.Module] = [nn.Conv1d(action_dim, width, 3, padding=1), nn.ReLU()]
         for _ in range(stages):
-            layers += [nn.Conv1d(width, width, 4, stride=2, padding=1), *_residual(width, blocks, growth)]
-        self.stack = nn.Sequential(*layers, _quiet(nn.Conv1d(width, out, 3, padding=1)))
-        self.patch = nn.Conv1d(action_dim, out, 2**stages, stride=2**stages)
-        nn.init.orthogonal_(self.patch.weight.view(out, -1))
+            layers += [nn.Conv1d(width, width, 4, stride=2, padding=1), *_residual(width)]
+        last = nn.Conv1d(width, out, 3, padding=1)
+        self.stack = nn.Sequential(*layers, _quiet(last) if linear_path else last)
+        self.patch = nn.Conv1d(action_dim, out, 2**stages, stride=2**stages) if linear_path else None
+        if self.patch is not None:
+            nn.init.orthogonal_(self.patch.weight.view(out, -1))
 
     def forward(self, actions: Tensor) -> Tensor:
-        return self.patch(actions) + self.stack(actions)
+        out = self.stack(actions)
+        return out if self.patch is None else self.patch(actions) + out
 
 
 class Decoder(nn.Module):
     """(B, D, N) to (B, A, T): the mirror image of `Encoder`, with nearest up-sampling."""
 
-    def __init__(self, action_dim: int, width: int, inner: int, stages: int, blocks: int, growth: int):
+    def __init__(self, action_dim: int, width: int, inner: int, stages: int, linear_path: bool = True):
         super().__init__()
         layers: list[nn.Module] = [nn.Conv1d(inner, width, 3, padding=1), nn.ReLU()]
         for _ in range(stages):
             layers += [
-                *reversed(_residual(width, blocks, growth)),
+                *reversed(_residual(width)),
                 nn.Upsample(scale_factor=2, mode="nearest"),
                 nn.Conv1d(width, width, 3, padding=1),
             ]
-        self.stack = nn.Sequential(*layers, nn.ReLU(), _quiet(nn.Conv1d(width, action_dim, 3, padding=1)))
-        self.patch = nn.ConvTranspose1d(inner, action_dim, 2**stages, stride=2**stages)
-        nn.init.orthogonal_(self.patch.weight.view(inner, -1))
+        last = nn.Conv1d(width, action_dim, 3, padding=1)
+        self.stack = nn.Sequential(*layers, nn.ReLU(), _quiet(last) if linear_path else last)
+        self.patch = nn.ConvTranspose1d(inner, action_dim, 2**stages, stride=2**stages) if linear_path else None
+        if self.patch is not None:
+            nn.init.orthogonal_(self.patch.weight.view(inner, -1))
 
     def forward(self, latents: Tensor) -> Tensor:
-        return self.patch(latents) + self.stack(latents)
+        out = self.stack(latents)
+        return out if self.patch is None else self.patch(latents) + out
 
 
 def _quiet(layer: nn.Conv1d) -> nn.Conv1d:

@@ -6,15 +6,44 @@ B batch, T actions, A action width, N tokens = T / actions_per_token, D code wid
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from mgp.config import TokenizerConfig
-from mgp.errors import DataError
+from mgp.config import fraction, not_negative, positive
+from mgp.errors import ConfigError, DataError
 from mgp.tokenizer.codebook import Codebook
 from mgp.tokenizer.conv import Decoder, Encoder
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    window: int = 8  # actions in a training window; 8 Short, 128 Long
+    actions_per_token: int = 4  # 2, 4 or 8: one stride-2 stage each doubling
+    codes: int = 1024  # size of the codebook
+    code_dim: int = 16
+    width: int = 32  # channels of the convolutions
+    linear_path: bool = True  # beside the convolutions a linear map of each token's own actions; not in the paper
+    commit_weight: float = 0.02  # beta of equation 1
+    ema_decay: float = 0.99  # of the codebook statistics
+    reset_after: int = 40  # training steps without use until a code is dead and re-seeded
+    steps: int = 600
+    batch: int = 256
+    learning_rate: float = 2e-3
+
+    def __post_init__(self) -> None:
+        positive(self, "window", "codes", "code_dim", "width", "reset_after", "steps", "batch", "learning_rate")
+        not_negative(self, "commit_weight")
+        fraction(self, "ema_decay")
+        if self.actions_per_token not in (2, 4, 8):
+            raise ConfigError(f"actions_per_token = {self.actions_per_token}: choose 2, 4 or 8 (stride-2 stages)")
+        if self.window % self.actions_per_token:
+            raise ConfigError(
+                f"tokenizer.window = {self.window} is no multiple of actions_per_token = {self.actions_per_token}:"
+                f" choose {self.window // self.actions_per_token * self.actions_per_token or self.actions_per_token}"
+            )
 
 
 class TokenizerLoss(NamedTuple):
@@ -31,11 +60,11 @@ class ActionTokenizer(nn.Module):
         super().__init__()
         self.config, self.action_dim = config, action_dim
         stages = config.actions_per_token.bit_length() - 1
-        shape = (stages, config.residual_blocks, config.dilation_growth)
-        self.encoder = Encoder(action_dim, config.width, config.code_dim, *shape)
-        self.decoder = Decoder(action_dim, config.width, config.code_dim, *shape)
-        with torch.no_grad():  # the linear paths start as each other's inverse
-            self.decoder.patch.weight.copy_(self.encoder.patch.weight)
+        shape = (action_dim, config.width, config.code_dim, stages, config.linear_path)
+        self.encoder, self.decoder = Encoder(*shape), Decoder(*shape)
+        if self.encoder.patch is not None and self.decoder.patch is not None:
+            with torch.no_grad():  # the linear paths start as each other's inverse
+                self.decoder.patch.weight.copy_(self.encoder.patch.weight)
         self.codebook = Codebook(config.codes, config.code_dim, config.ema_decay, config.reset_after)
 
     def latents(self, actions: Tensor) -> Tensor:
@@ -76,7 +105,7 @@ class ActionTokenizer(nn.Module):
         commit = (latents - codes).square().mean()
         straight_through = latents + (codes - latents).detach()
         reconstruction = (self.decode_vectors(straight_through) - actions).abs().mean()
-        total = self.config.reconstruction_weight * reconstruction + self.config.commit_weight * commit
+        total = reconstruction + self.config.commit_weight * commit
         resets = self.codebook.update(latents.detach(), indices, generator)
         return TokenizerLoss(total, reconstruction, commit, resets)
 

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from mgp.errors import CheckpointError
 from mgp.files import new_folder, seal, unseal
-from mgp.model.network import MGPNetwork
-from mgp.policies.files import FORMAT, describe, write_network
+from mgp.policies.files import FORMAT, describe, write_weights
+from mgp.policies.learned import LearnedPolicy
 
 KEEP = 2  # newest checkpoints kept in a run
 _NAME = re.compile(r"(\d)-([a-z]+)-(\d{8})")
@@ -45,25 +44,23 @@ def checkpoints(run: Path) -> list[Path]:
 def save_checkpoint(
     run: Path,
     name: str,
-    network: MGPNetwork,
+    policy: LearnedPolicy,
     optimizer: torch.optim.Optimizer,
     average: dict[str, Tensor],
     progress: Progress,
     about: dict[str, Any],
-    shapes: dict[str, tuple[int, ...]],
-    hold: np.ndarray,
 ) -> Path:
     """`average` holds the averaged weights: policy.safetensors acts with them, training.safetensors goes on without."""
-    training = {f"model.{key}": tensor for key, tensor in network.state_dict().items()}
+    training = {f"model.{key}": tensor for key, tensor in policy.state_dict().items()}
     training |= {f"average.{key}": tensor for key, tensor in average.items()}
     for index, state in optimizer.state_dict()["state"].items():
         training |= {f"optimizer.{index}.{key}": torch.as_tensor(value) for key, value in state.items()}
     path = folder_of(run, progress, name)
     with new_folder(path) as temporary:
-        write_network(network, temporary, {**network.state_dict(), **average})
+        write_weights(policy, temporary, {**policy.state_dict(), **average})
         tensors = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in training.items()}
         save_file(tensors, temporary / "training.safetensors")
-        seal(temporary, {**describe(network, shapes, hold), "progress": vars(progress), **about})
+        seal(temporary, {**describe(policy), "progress": vars(progress), **about})
     for old in checkpoints(run)[:-KEEP]:
         shutil.rmtree(old)
     return path
@@ -82,15 +79,15 @@ def newest(run: Path) -> tuple[Path, dict[str, Any]] | None:
     return None
 
 
-def restore(path: Path, network: MGPNetwork, optimizer: torch.optim.Optimizer | None = None) -> dict[str, Tensor]:
+def restore(path: Path, policy: LearnedPolicy, optimizer: torch.optim.Optimizer | None = None) -> dict[str, Tensor]:
     """Weights and codebook statistics, strictly, and the optimizer's moments; returns the averaged weights."""
     tensors = load_file(path / "training.safetensors")
     part = lambda prefix: {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}  # noqa: E731
     try:
-        network.load_state_dict(part("model."), strict=True)
+        policy.load_state_dict(part("model."), strict=True)
     except RuntimeError as error:
         raise CheckpointError(f"{path} does not fit the configuration of this run: {error}") from error
-    weights = dict(network.named_parameters())
+    weights = dict(policy.named_parameters())
     average = {name: tensor.to(weights[name].device) for name, tensor in part("average.").items()}
     if optimizer is None:
         return average

@@ -1,4 +1,4 @@
-"""One loop for both stages: warm-up and cosine, averaged weights, checkpoints, exact resuming, several processes."""
+"""One loop for every policy and stage: warm-up and cosine, averaged weights, checkpoints, exact resuming, DDP."""
 
 from __future__ import annotations
 
@@ -8,65 +8,69 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from tqdm import tqdm
 
-from mgp.config import Config
+from mgp.config import flat
 from mgp.data.demonstrations import Demonstrations, keyed_generator
+from mgp.data.windows import Source
 from mgp.errors import CheckpointError, ConfigError
-from mgp.training.build import build_network
+from mgp.policies import policy_class
+from mgp.policies.config import RunConfig
+from mgp.policies.learned import Stage
 from mgp.training.checkpoint import Progress, folder_of, newest, restore, save_checkpoint
 from mgp.training.interrupt import hold_interrupts
 from mgp.training.log import MetricsLog
 from mgp.training.memory import keep_freed_memory
-from mgp.training.stages import STAGES, Stage
 
 PROBE = (10, 30)  # steps timed to turn a budget in minutes into a number of steps
+GRADIENT_NORM = 1.0  # at most
 Evaluate = Callable[[Path, int], None]  # (checkpoint folder, step)
 
 
 @dataclass
 class Trainer:
-    config: Config
+    config: RunConfig
     demonstrations: Demonstrations
     run: Path
-    hold: np.ndarray  # (A,) as the policy keeps it
     device: torch.device = torch.device("cpu")  # noqa: RUF009  immutable
-    minutes: float | None = None  # budget of both stages; the tokenizer's steps stay as configured
+    minutes: float | None = None  # budget of all stages; only the last one's steps are fitted to it
     evaluate: Evaluate | None = None
+    data: Path | None = None  # where the demonstrations are, for the record
     quiet: bool = False
 
     def __post_init__(self) -> None:
         self.rank = dist.get_rank() if dist.is_initialized() else 0
         self.world = dist.get_world_size() if dist.is_initialized() else 1
-        self.network = build_network(self.config, self.demonstrations).to(self.device)
-        self.shapes = {k: tuple(v.shape[1:]) for k, v in self.demonstrations.arrays.items() if k != "action"}
+        build = policy_class(self.config.policy.name).build
+        self.policy = build(self.config, self.demonstrations).to(self.device)
         self.progress = Progress()
         self.average: dict[str, Tensor] = {}
         self.last: Path | None = None
         self.resumed: Path | None = None  # checkpoint that `train` went on from; stays `last` if nothing was left
 
     def train(self) -> Path:
-        """Run what is left of both stages; returns the folder of the last checkpoint. Ctrl-C saves and re-raises."""
+        """Run what is left of the stages; returns the folder of the last checkpoint. Ctrl-C saves and re-raises."""
         keep_freed_memory()
         found = newest(self.run)
         if found:
             self._check_same(found[1])
             self.progress = Progress(**found[1]["progress"])
             self.last = self.resumed = found[0]
-        for number, kind in enumerate(STAGES):
+        for number, stage in enumerate(self.policy.stages()):
             if number >= self.progress.stage:
-                self._stage(number, kind, found[0] if found and number == self.progress.stage else None)
+                self._stage(number, stage, found[0] if found and number == self.progress.stage else None)
         assert self.last is not None
         return self.last
 
     def _check_same(self, meta: dict) -> None:
         # a field that came later has its default in an older run
-        there, asked = (_flat(asdict(config)) for config in (Config.from_json(meta["config"]), self.config))
-        other = [f"{key} = {there[key]} (asked: {value})" for key, value in asked.items() if there[key] != value]
+        there, asked = (flat(asdict(config)) for config in (RunConfig.from_json(meta["config"]), self.config))
+        other = [
+            f"{key} = {there.get(key)} (asked: {value})" for key, value in asked.items() if there.get(key) != value
+        ]
         if meta["demonstration_seeds"] != list(self.demonstrations.seeds):
             other.append(f"demonstrations {meta['demonstration_seeds']} (asked: {list(self.demonstrations.seeds)})")
         if other:
@@ -74,15 +78,14 @@ class Trainer:
                 f"{self.run} holds a run with another configuration: {', '.join(other)}; choose another --output folder"
             )
 
-    def _stage(self, number: int, kind: type[Stage], resume: Path | None) -> None:
+    def _stage(self, number: int, stage: Stage, resume: Path | None) -> None:
         if resume is None:
             self.progress.stage, self.progress.step, self.average = number, 0, {}
-        else:  # the tokenizer must be loaded before stage 2 turns actions into tokens
-            restore(resume, self.network)
-        if kind is STAGES[-1]:
-            self.network.adopt_codebook()
-        stage = kind(self.network, self.demonstrations, self.config, self.device)
-        parameters = stage.parameters()
+        else:  # a tokenizer must be loaded before a later stage turns actions into tokens
+            restore(resume, self.policy)
+        last = number == len(self.policy.stages()) - 1
+        parameters = self.policy.begin_stage(stage)
+        source = self.policy.source(stage, self.demonstrations)
         optimizer = torch.optim.AdamW(
             list(parameters.values()),
             lr=stage.learning_rate,
@@ -91,8 +94,8 @@ class Trainer:
             fused=True,
         )
         if resume:
-            self.average = restore(resume, self.network, optimizer)
-        fitting = self.minutes is not None and kind is STAGES[-1] and stage.name not in self.progress.totals
+            self.average = restore(resume, self.policy, optimizer)
+        fitting = self.minutes is not None and last and stage.name not in self.progress.totals
         begin = self.progress.step
         total = self.progress.totals.get(stage.name, max(stage.steps, begin + PROBE[1]) if fitting else stage.steps)
         if not fitting:
@@ -105,7 +108,7 @@ class Trainer:
         try:
             while self.progress.step < total:
                 with hold_interrupts():
-                    loss, figures = self._update(number, stage, parameters, optimizer, total)
+                    loss, figures = self._update(number, stage, source, parameters, optimizer, total)
                     self.progress.step = step = self.progress.step + 1
                     self.progress.seconds = time.monotonic() - started
                 if fitting and step - begin in PROBE:
@@ -120,7 +123,7 @@ class Trainer:
                     log.write(step, self.progress.seconds, values)
                     bar.set_postfix({key: f"{value:.4g}" for key, value in values.items()})
                 every = self.config.training.eval_every
-                evaluating = bool(every) and kind is STAGES[-1] and (step % every == 0 or step == total)
+                evaluating = bool(every) and last and (step % every == 0 or step == total)
                 if step % self.config.training.checkpoint_every == 0 or step == total or evaluating:
                     self._save(stage, optimizer)
                     if self.world > 1:
@@ -137,28 +140,32 @@ class Trainer:
             if log:
                 log.close()
 
-    def _update(self, number: int, stage: Stage, parameters: dict, optimizer: torch.optim.Optimizer, total: int):
+    def _update(
+        self, number: int, stage: Stage, source: Source, parameters: dict, optimizer: torch.optim.Optimizer, total: int
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         training, step = self.config.training, self.progress.step
         key = (self.config.seed, number, step, self.rank)
-        if self.config.transformer.dropout:
-            torch.manual_seed(keyed_generator(*key, 1).initial_seed())  # dropout draws from the default generator
+        generator = keyed_generator(*key)
         for group in optimizer.param_groups:
             warm = min(1.0, (step + 1) / max(1, stage.warmup))
             group["lr"] = stage.learning_rate * warm * 0.5 * (1 + math.cos(math.pi * step / total))
-        self.network.train()
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=training.precision == "bf16" and number == 1):
-            loss, figures = stage.loss(-(-stage.batch // self.world), keyed_generator(*key))
+        self.policy.train()
+        with torch.random.fork_rng(), torch.autocast(self.device.type, torch.bfloat16, enabled=stage.autocast):
+            torch.manual_seed(keyed_generator(*key, 1).initial_seed())  # dropout draws from the default generator
+            batch = source.draw(-(-stage.batch // self.world), generator).to(self.device)
+            loss, figures = self.policy.loss(stage, batch, generator)
+        figures = {name: value.detach() for name, value in figures.items()}
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self._share_gradients(parameters)
-        norm = torch.nn.utils.clip_grad_norm_(parameters.values(), training.gradient_clip)
+        norm = torch.nn.utils.clip_grad_norm_(parameters.values(), GRADIENT_NORM)
         if not (loss.isfinite() and norm.isfinite()):  # before the weights take it over
             raise ConfigError(
                 f"the {stage.name} loss is {loss.item()} and its gradient {norm.item()} at step {step}:"
                 " lower learning_rate"
             )
         optimizer.step()
-        if number == 1:
+        if stage.averaged:
             decay = min(training.ema_decay, (1 + step) / (10 + step))
             if not self.average:
                 self.average = {name: parameter.detach().clone() for name, parameter in parameters.items()}
@@ -186,24 +193,19 @@ class Trainer:
     def _save(self, stage: Stage, optimizer: torch.optim.Optimizer) -> None:
         path = folder_of(self.run, self.progress, stage.name)
         if self.rank == 0 and self.last != path:
-            about = {"config": self.config.to_json(), "demonstration_seeds": list(self.demonstrations.seeds)}
+            about = {
+                "config": self.config.to_json(),
+                "demonstration_seeds": list(self.demonstrations.seeds),
+                "data": str(self.data or ""),
+                "acts": stage == self.policy.stages()[-1],
+            }
             save_checkpoint(
                 self.run,
                 stage.name,
-                self.network,
+                self.policy,
                 optimizer,
                 self.average,
                 self.progress,
                 about,
-                self.shapes,
-                self.hold,
             )
         self.last = path
-
-
-def _flat(values: dict, prefix: str = "") -> dict:
-    """Nested settings by their dotted names."""
-    flat: dict = {}
-    for key, value in values.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat

@@ -5,14 +5,39 @@ B batch, N tokens. Inputs are never changed in place.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from mgp.config import MaskingConfig
+from mgp.config import fraction, not_negative
 from mgp.model.transformer import Vocabulary
 from mgp.sampling.schedule import training_ratio
+
+
+@dataclass(frozen=True)
+class MaskingConfig:
+    """For Short only `perturb` and `soft_labels` matter."""
+
+    perturb: float = 0.1  # share of visible tokens swapped for random codes
+    soft_labels: float = 0.1  # width of distance-aware targets, in mean squared nearest-code distances; 0 = one-hot
+    end: bool = True  # Long: an episode shorter than the horizon closes with [END]; else its last action goes on
+    start: float = 0.1  # share of Long samples with nothing executed yet (t = 0)
+    prefix_dropout: float = 0.5  # share of Long samples whose executed prefix is masked as a whole
+    foreign_prefix: float = 0.0  # share of Long samples whose executed prefix is another demonstration's
+    foreign_plan: float = 0.0  # share of Long samples whose visible pending tokens are another demonstration's
+    # share of Long samples, t > 0, that look at another demonstration in like motion: the plan tells what goes on
+    foreign_frame: float = 0.0
+    near_weight: float = 1.0  # loss weight of the tokens that would be executed next
+    prefix_weight: float = 0.0  # loss weight of tokens already executed
+
+    def __post_init__(self) -> None:
+        fraction(self, "perturb", "start", "prefix_dropout", "foreign_prefix", "foreign_plan", "foreign_frame")
+        not_negative(self, "soft_labels", "near_weight", "prefix_weight")
+
+
+CUT = 0.3  # share of Long sequences cut to a random length and closed by [END], as in the paper
 
 
 class Corrupted(NamedTuple):
@@ -45,7 +70,7 @@ def corrupt_short(
     tokens: Tensor, vocabulary: Vocabulary, config: MaskingConfig, generator: torch.Generator
 ) -> Corrupted:
     visible = perturb(tokens, config.perturb, vocabulary, generator)
-    ratio = training_ratio(config.schedule, _rand(len(tokens), generator=generator))
+    ratio = training_ratio(_rand(len(tokens), generator=generator))
     hidden = choose(torch.ones_like(tokens, dtype=torch.bool), ratio, generator)
     return Corrupted(torch.where(hidden, vocabulary.mask, visible), tokens, torch.ones(tokens.shape))
 
@@ -74,7 +99,7 @@ def corrupt_long(
     """
     batch, size = tokens.shape
     place = torch.arange(size)[None]
-    cut = _rand(batch, generator=generator) < config.cut
+    cut = _rand(batch, generator=generator) < (CUT if config.end else 0.0)
     shorter = executed + 1 + (_rand(batch, generator=generator) * (length - executed - 1).clamp_min(0)).long()
     length = torch.where(cut, torch.minimum(shorter, length), length)
     target = close(tokens, length, vocabulary)
@@ -87,7 +112,7 @@ def corrupt_long(
         foreign = (_rand(batch, 1, generator=generator) < share) & part & code
         visible = torch.where(foreign, donor, visible)
     visible = perturb(visible, config.perturb, vocabulary, generator)
-    ratio = training_ratio(config.schedule, _rand(batch, generator=generator))
+    ratio = training_ratio(_rand(batch, generator=generator))
     hidden = choose(valid & ~past, ratio, generator)
     forgotten = past & (_rand(batch, 1, generator=generator) < config.prefix_dropout)
     seen = torch.where(hidden | forgotten, vocabulary.mask, visible)

@@ -13,16 +13,16 @@ import math
 import torch
 from torch import Tensor
 
-from mgp.config import TrainingConfig
-from mgp.model.frames import move
+from mgp.config import AugmentationConfig
+from mgp.data.frames import move
 
 
-def draw_warps(count: int, config: TrainingConfig, generator: torch.Generator) -> Tensor | None:
+def draw_warps(count: int, config: AugmentationConfig, generator: torch.Generator) -> Tensor | None:
     """Random maps (count, 2, 2): rotation by up to `rotation` degrees, each axis stretched by up to `stretch`.
 
     Only a share of them: where an object always stands in one place, precision there matters more than variety.
     """
-    if not (config.warp and (config.rotation or config.stretch)):
+    if not config.warps:
         return None
     warped = (torch.rand(count, generator=generator) < config.warp).float()
     angle = warped * math.radians(config.rotation) * (2 * torch.rand(count, generator=generator) - 1)
@@ -37,10 +37,9 @@ def _turn(points: Tensor, warp: Tensor) -> Tensor:
     return torch.cat([plane, points[..., 2:]], dim=-1)
 
 
-def warp_cloud(cloud: Tensor, state: Tensor, warp: Tensor) -> Tensor:
-    """Clouds (F, P, 3+) about the hand of their frames, state (F, S)."""
-    hand = state[:, None, :3]
-    return move(_turn(move(cloud, -hand), warp), hand)
+def warp_cloud(cloud: Tensor, hand: Tensor, warp: Tensor) -> Tensor:
+    """Clouds (F, P, 3+) about the hand of their frames (F, 3)."""
+    return move(_turn(move(cloud, -hand[:, None]), warp), hand[:, None])
 
 
 def warp_state(state: Tensor, warp: Tensor) -> Tensor:

@@ -21,9 +21,9 @@ def with_motion(state: Tensor) -> Tensor:
     return torch.cat([state, state - state[:, -1:]], dim=-1)
 
 
-def cloud_to_hand(cloud: Tensor, state: Tensor) -> Tensor:
-    """Clouds (..., P, 3+) relative to the hand of their own frame, state (..., S); colours stay."""
-    return move(cloud, -state[..., None, :3])
+def cloud_to_hand(cloud: Tensor, hand: Tensor) -> Tensor:
+    """Clouds (..., P, 3+) relative to the hand (..., 3) of their own frame; colours stay."""
+    return move(cloud, -hand[..., None, :])
 
 
 def move(cloud: Tensor, by: Tensor) -> Tensor:

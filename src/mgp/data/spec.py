@@ -1,0 +1,68 @@
+"""What a policy must know of its data to be built: shapes, hold, horizon, the kind of actions, the instructions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from mgp.data.demonstrations import Demonstrations
+from mgp.errors import DataError
+
+Actions = Literal["displacement", "absolute"]  # of the hand, in the first three numbers; or places to go to
+ACTIONS = ("displacement", "absolute")
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    shapes: dict[
+        str, tuple[int, ...]
+    ]  # of one frame, by key of the observation, e.g. {"state": (9,), "cloud": (512, 3)}
+    action: int  # A, numbers of an action
+    horizon: int  # control steps of an episode
+    actions: Actions
+    hold: tuple[float | None, ...]  # (A,) the action that keeps the robot where it is; None: the last command goes on
+    instructions: tuple[str, ...] = ()  # the distinct ones, where episodes come with an instruction
+    options: dict[str, Any] = field(default_factory=dict)  # of the environment the data were recorded in
+
+    @classmethod
+    def of(cls, demonstrations: Demonstrations) -> DataSpec:
+        """From the demonstrations and what their store says of itself."""
+        arrays, meta = demonstrations.arrays, demonstrations.meta
+        width = int(arrays["action"].shape[-1])
+        actions = meta.get("actions")
+        if actions not in ACTIONS:
+            raise DataError(
+                f"the demonstrations say actions = {actions!r} of themselves, known are {', '.join(ACTIONS)}: write"
+                " meta['actions'] = 'displacement' if the first three numbers of an action displace the hand, else"
+                " 'absolute', or give it to `mgp train` by --task.actions"
+            )
+        hold = meta.get("hold_action") or [None] * width
+        if len(hold) != width:
+            raise DataError(f"hold_action has {len(hold)} numbers, an action {width}: give one for each, None to go on")
+        return cls(
+            shapes={key: tuple(array.shape[1:]) for key, array in arrays.items() if key != "action"},
+            action=width,
+            horizon=int(meta.get("horizon") or demonstrations.lengths.max()),
+            actions=actions,
+            hold=tuple(None if value is None else float(value) for value in hold),
+            instructions=tuple(sorted(set(demonstrations.instructions))),
+            options=dict(meta.get("options", {})),
+        )
+
+    @property
+    def hold_command(self) -> np.ndarray:
+        """(A,) NaN where the last command goes on, as a gripper's."""
+        return np.array([np.nan if value is None else value for value in self.hold], np.float32)
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> DataSpec:
+        shapes = {key: tuple(shape) for key, shape in content["shapes"].items()}
+        tuples = {name: tuple(content[name]) for name in ("hold", "instructions")}
+        return cls(**{**content, "shapes": shapes, **tuples})

@@ -1,0 +1,136 @@
+"""Raw observations to the condition c_t of the paper: one embedding a frame, the same for every policy.
+
+B windows, H frames, F distinct frames, S state width, C condition width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mgp.config import AugmentationConfig, EncoderConfig
+from mgp.data.demonstrations import Demonstrations
+from mgp.data.frames import cloud_to_hand, state_to_hand, with_motion
+from mgp.data.normalizer import Normalizer
+from mgp.data.spec import DataSpec
+from mgp.data.windows import Looks
+from mgp.errors import ConfigError
+from mgp.model.encoders import ENCODERS, build_encoder, kind_of
+from mgp.model.encoders.instruction import BUCKETS, bag_of_words
+
+BLOCK = 2048  # frames read at a time to find the limits of clouds that may not fit into memory
+
+
+class ObservationEncoder(nn.Module):
+    """An encoder for each key of the observation, concatenated for each frame; an instruction stands in every frame."""
+
+    words: Tensor  # (I, BUCKETS) of the data's instructions
+
+    def __init__(self, config: EncoderConfig, spec: DataSpec):
+        super().__init__()
+        self.config = config
+        if config.frame != "world" and "state" not in spec.shapes:
+            raise ConfigError(
+                f"encoder.frame = {config.frame!r} needs the robot's state, the data have {sorted(spec.shapes)}:"
+                " choose encoder.frame = 'world'"
+            )
+        if config.frame == "hand" and (spec.shapes["state"][0] < 3 or spec.shapes["state"][0] % 3):
+            raise ConfigError(
+                f"encoder.frame = 'hand' takes the state for points (hand, fingers), but it has"
+                f" {spec.shapes['state'][0]} numbers, no multiple of 3: choose encoder.frame = 'motion' or 'world'"
+            )
+        shapes = {key: spec.shapes[key] for kind in ENCODERS for key in spec.shapes if kind_of(key) == kind}
+        if "state" in shapes:
+            shapes["state"] = (state_width(config, shapes["state"][0]),)
+        if spec.instructions:
+            shapes["instruction"] = (BUCKETS,)
+        self.encoders = nn.ModuleDict({key: build_encoder(key, config, shape) for key, shape in shapes.items()})
+        self.register_buffer("words", bag_of_words(spec.instructions), persistent=False)
+        self.dim = config.dim * len(shapes)
+
+    def forward(self, looks: Looks, normalizer: Normalizer, noise: Tensor | None = None) -> Tensor:
+        """To the condition (B, H, C); `noise` is added to the normalised state."""
+        state, clouds = relative(self.config, looks)
+        features = []
+        for key, encoder in self.encoders.items():
+            if key == "state":
+                assert state is not None
+                normal = normalizer.normalize("state", state)
+                features.append(encoder(normal if noise is None else normal + noise))
+            elif key == "instruction":
+                assert looks.instruction is not None, "this encoder was built for instructions"
+                text = encoder(self.words[looks.instruction])
+                features.append(text[:, None].expand(-1, looks.which.shape[1], -1))
+            else:
+                frames = clouds.get(key, looks.frames[key])
+                if key in normalizer.keys:
+                    frames = normalizer.normalize(key, frames)
+                features.append(encoder(frames)[looks.which])
+        return torch.cat(features, dim=-1)
+
+    def noise(self, looks: Looks, scale: float, generator: torch.Generator) -> Tensor | None:
+        """State noise for `forward`, None without any."""
+        if not scale or looks.state is None:
+            return None
+        shape = (*looks.state.shape[:2], state_width(self.config, looks.state.shape[-1]))
+        return scale * torch.randn(shape, generator=generator)
+
+
+def state_width(config: EncoderConfig, width: int) -> int:
+    return {"hand": width + 1, "motion": 2 * width, "world": width}[config.frame]
+
+
+def relative(config: EncoderConfig, looks: Looks) -> tuple[Tensor | None, dict[str, Tensor]]:
+    """State (B, H, S') and clouds (F, P, 3+) in the chosen frame."""
+    state, hand = looks.state, looks.hand
+    if state is not None and config.frame != "world":
+        moving = state_to_hand if config.frame == "hand" else with_motion
+        # motion is that of the newest frames; the first of the episode lies too far back to be one of them
+        parts = (state[:, :1], state[:, 1:]) if config.first else (state,)
+        state = torch.cat([moving(part) for part in parts], dim=1)
+    clouds = {key: frames for key, frames in looks.frames.items() if kind_of(key) == "cloud"}
+    if config.frame == "hand" and hand is not None:
+        clouds = {key: cloud_to_hand(cloud, hand) for key, cloud in clouds.items()}
+    return state, clouds
+
+
+def fit_normalizer(
+    encoder: EncoderConfig, augmentation: AugmentationConfig, demonstrations: Demonstrations
+) -> Normalizer:
+    """Limits of the actions, and of state and clouds as the encoder sees them."""
+    arrays = demonstrations.arrays
+    fitted = {"action": arrays["action"].numpy()}
+    if augmentation.warps:  # turned actions reach as far in x as in y
+        fitted["action"] = _widened(fitted["action"])
+    if "state" in arrays:
+        times = demonstrations.history(torch.arange(len(arrays["action"])), encoder.history, 1, encoder.first)
+        state, _ = relative(encoder, Looks(arrays["state"][times], {}, times, None))
+        assert state is not None
+        fitted["state"] = state.numpy()
+    for key in arrays:
+        if key != "action" and kind_of(key) == "cloud":
+            limits = np.stack(list(_cloud_limits(encoder, demonstrations, key)))  # (blocks, 2, 3+)
+            limits = np.stack([limits[:, 0].min(0), limits[:, 1].max(0)])
+            if encoder.frame == "hand":  # zero stays the hand, where `encoder.zoom` resolves finely
+                limits[:, :3] = np.abs(limits[:, :3]).max(0) * np.array([[-1.0], [1.0]])
+            fitted[key] = limits
+    return Normalizer.fit(fitted)
+
+
+def _cloud_limits(encoder: EncoderConfig, demonstrations: Demonstrations, key: str) -> Iterator[np.ndarray]:
+    """Lowest and highest (2, 3+) of each block of frames."""
+    arrays = demonstrations.arrays
+    for times in torch.arange(len(arrays["action"])).split(BLOCK):
+        hand = arrays["state"][times][:, :3] if "state" in arrays else None
+        cloud = relative(encoder, Looks(None, {key: arrays[key][times]}, times, hand))[1][key]
+        yield np.stack([cloud.amin((0, 1)).numpy(), cloud.amax((0, 1)).numpy()])
+
+
+def _widened(actions: np.ndarray) -> np.ndarray:
+    """With two more rows, so that both horizontal limits are the largest horizontal displacement there is."""
+    corners = np.repeat(actions[:1], 2, axis=0)
+    corners[:, :2] = np.abs(actions[:, :2]).max() * np.array([[1], [-1]])
+    return np.concatenate([actions, corners])

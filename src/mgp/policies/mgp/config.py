@@ -1,0 +1,32 @@
+"""Settings of MGP beside the shared ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from mgp.config import choices
+from mgp.errors import ConfigError
+from mgp.model.transformer import TransformerConfig
+from mgp.policies.config import PolicyConfig
+from mgp.sampling.config import SamplingConfig
+from mgp.sampling.corruption import MaskingConfig
+from mgp.tokenizer.vqvae import TokenizerConfig
+
+
+@dataclass(frozen=True)
+class MGPConfig(PolicyConfig):
+    name: ClassVar[str] = "mgp"
+    horizon: Literal["short", "long"] = "short"  # short: a fresh window at each look; long: a plan of the whole episode
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    transformer: TransformerConfig = field(default_factory=TransformerConfig)
+    masking: MaskingConfig = field(default_factory=MaskingConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+
+    def __post_init__(self) -> None:
+        choices(self)
+        per, run = self.tokenizer.actions_per_token, self.sampling.execution_horizon
+        if self.horizon == "long" and run % per:
+            raise ConfigError(
+                f"execution_horizon = {run} is no multiple of actions_per_token = {per} (Long runs tokens)"
+            )

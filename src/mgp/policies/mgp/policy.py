@@ -1,0 +1,244 @@
+"""MGP behind the contract of a learned policy: MGP-Short and MGP-Long share everything but how they sample.
+
+B episodes, O of them with an observation, H frames, N tokens, A action width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mgp.data.demonstrations import Demonstrations
+from mgp.data.spec import DataSpec
+from mgp.data.windows import Batch, Looks, Source
+from mgp.errors import ConfigError
+from mgp.model.transformer import MaskedTransformer
+from mgp.policies.base import Chunk, Frame, Memory, PlanTrace
+from mgp.policies.config import RunConfig
+from mgp.policies.learned import Figures, LearnedMemory, LearnedPolicy, Stage
+from mgp.policies.mgp.config import MGPConfig
+from mgp.policies.mgp.windows import LongWindows, ShortWindows, tokenizer_windows
+from mgp.sampling.config import SamplingConfig
+from mgp.sampling.long import Edit, LongPlanner
+from mgp.sampling.losses import soft_targets, token_loss
+from mgp.sampling.sampler import likeness
+from mgp.sampling.short import plan_short
+from mgp.tokenizer.vqvae import ActionTokenizer
+
+NEAR = 3  # tokens that would be executed next: weighted in Long's loss, regressed by its auxiliary head
+CHUNK = 512  # windows tokenised at a time
+
+
+@dataclass
+class LongMemory(LearnedMemory):
+    planner: LongPlanner | None = None  # of MGP-Long
+    steps: int = 0  # actions executed since the episode began
+
+
+@dataclass(frozen=True)
+class ActionWindows:
+    """The source of stage 1, which looks at no frames."""
+
+    demonstrations: Demonstrations
+    config: RunConfig
+
+    def draw(self, count: int, generator: torch.Generator) -> Batch:
+        actions = tokenizer_windows(self.demonstrations, self.config, count, generator)
+        nothing = Looks(None, {}, torch.zeros(count, 0, dtype=torch.long), None)
+        return Batch(nothing, actions, torch.ones(actions.shape[:2], dtype=torch.bool))
+
+
+class MGP(LearnedPolicy):
+    Config = MGPConfig
+
+    def __init__(self, config: RunConfig, spec: DataSpec):
+        super().__init__(config, spec)
+        options = self.options
+        per = options.tokenizer.actions_per_token
+        # a Short window starts at the oldest frame
+        self.past = config.encoder.history - 1 if not self.long else 0
+        self.window = options.tokenizer.window if not self.long else NEAR * per
+        self.tokens = -(-(spec.horizon if self.long else options.tokenizer.window) // per)  # N, of a plan
+        self.tokenizer = ActionTokenizer(options.tokenizer, spec.action)
+        self.encoder = self.make_encoder()
+        codes = self.tokenizer.codebook.codes
+        frames = config.encoder.frames
+        self.transformer = MaskedTransformer(options.transformer, codes, self.encoder.dim, frames, self.tokens)
+        self.auxiliary = self.make_auxiliary(self.window)
+        self._alike: dict[tuple[float, int], Tensor | None] = {}  # `likeness` of the codes, by its width
+
+    @property
+    def options(self) -> MGPConfig:
+        return cast(MGPConfig, self.config.policy)
+
+    @property
+    def sampling(self) -> SamplingConfig:
+        return self.options.sampling
+
+    @property
+    def long(self) -> bool:
+        return self.options.horizon == "long"
+
+    @property
+    def label(self) -> str:
+        """As the paper writes it."""
+        names = {"long": "MGP-Long", "full": "MGP-Full", "no-sm": "MGP-w/o-SM"}
+        return names[self.sampling.variant] if self.long else "MGP-Short"
+
+    def check(self) -> None:
+        if not self.long:
+            super().check()
+
+    # --- training: first the tokenizer, then the transformer over its frozen codes --------------------------------
+
+    def stages(self) -> tuple[Stage, ...]:
+        tokenizer = self.options.tokenizer
+        return (Stage("tokenizer", tokenizer.steps, tokenizer.batch, tokenizer.learning_rate), *super().stages())
+
+    def begin_stage(self, stage: Stage) -> dict[str, nn.Parameter]:
+        if stage.name == "tokenizer":
+            return {f"tokenizer.{name}": p for name, p in self.tokenizer.named_parameters()}
+        self.adopt_codebook()
+        return {name: p for name, p in self.named_parameters() if not name.startswith("tokenizer.")}
+
+    def adopt_codebook(self) -> None:
+        """After stage 1: the transformer embeds the tokenizer's code vectors, frozen from here on."""
+        codes = self.tokenizer.codebook.codes
+        self.transformer.code_vectors.copy_(codes)
+        self.transformer.code_scale.copy_(codes.std().clamp_min(1e-6))
+        self.tokenizer.requires_grad_(False)
+        self._soft = soft_targets(codes, self.options.masking.soft_labels)
+
+    def source(self, stage: Stage, demonstrations: Demonstrations) -> Source:
+        if stage.name == "tokenizer":
+            return ActionWindows(demonstrations, self.config)
+        vocabulary = self.transformer.vocabulary
+        if not self.long:
+            return ShortWindows(demonstrations, self.config, self.past, self.tokenize, vocabulary)
+        rest = (self.window, self.tokens, self.tokenize, vocabulary, self.spec.horizon)
+        return LongWindows(demonstrations, self.config, *rest)
+
+    @torch.no_grad()
+    def tokenize(self, actions: Tensor) -> Tensor:
+        """Raw actions (M, T, A) to tokens (M, N)."""
+        normal = self.normal_actions(actions.to(self.device))
+        return torch.cat([self.tokenizer.encode(part) for part in normal.split(CHUNK)]).cpu()
+
+    def loss(self, stage: Stage, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Figures]:
+        if stage.name == "tokenizer":
+            out = self.tokenizer.training_loss(self.normal_actions(batch.actions), generator)
+            in_use = (self.tokenizer.codebook.unused == 0).sum()
+            return out.total, {"reconstruction": out.reconstruction, "commit": out.commit, "codes": in_use}
+        condition = self.condition(batch.looks, generator)
+        seen, target, weight = (batch.extra[name] for name in ("tokens", "target", "weight"))
+        logits = self.transformer(seen, condition, batch.extra["executed"])
+        loss = token_loss(logits, target, weight, self._soft)
+        hidden = (seen == self.transformer.vocabulary.mask) & (weight > 0)
+        figures = {"accuracy": (logits.argmax(-1) == target)[hidden].float().mean()}
+        auxiliary, more = self.auxiliary_loss(condition, batch.actions)
+        return loss + auxiliary, figures | more
+
+    def frozen(self) -> dict[str, str]:
+        return {"tokenizer": self.tokenizer.fingerprint()}
+
+    # --- acting ---------------------------------------------------------------------------------------------------
+
+    def begin(self, seeds: Sequence[int]) -> LongMemory:
+        basic = super().begin(seeds)
+        if not self.long:
+            return LongMemory(**vars(basic))
+        key = (self.sampling.near_codes, self.tokenizer.codebook.codes._version)
+        if key not in self._alike:  # a million distances: once, not for every episode
+            self._alike[key] = likeness(self.tokenizer.codebook.codes.detach().cpu(), self.sampling.near_codes)
+        rest = (self.transformer.vocabulary, self.tokens, basic.generators, self._alike[key])
+        return LongMemory(**vars(basic), planner=LongPlanner(self.sampling, *rest))
+
+    def predict(self, condition: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
+        """MGP-Short: a fresh window; what of it lies before now is not executed."""
+        nothing = torch.zeros(len(condition), dtype=torch.long)
+        out = plan_short(
+            lambda tokens: self._logits(tokens, condition, nothing),
+            len(condition),
+            self.tokens,
+            self.sampling,
+            self.transformer.vocabulary,
+            generators,
+        )
+        return self.actions(out.tokens.to(self.device))[:, self.past :]
+
+    @torch.inference_mode()
+    def plan(
+        self, observation: Frame, memory: Memory, observed: np.ndarray | None = None, executed: int | None = None
+    ) -> Chunk:
+        if not self.long:
+            return super().plan(observation, memory, observed, executed)
+        planner, logits, seen = self._replanning(observation, memory, observed)
+        assert isinstance(memory, LongMemory)
+        memory.steps, tokens = self._executed(memory, executed)
+        plan = planner.step(logits, seen, tokens)
+        actions = self.actions(plan.to(self.device)).cpu().numpy()[:, memory.steps :]  # (B, T, A) from now on
+        if actions.shape[1] < self.execution_horizon:  # the plan is over: hold
+            last = actions[:, -1] if actions.shape[1] else memory.last
+            hold = np.where(np.isnan(self.spec.hold_command), last, self.spec.hold_command).astype(np.float32)
+            rest = np.repeat(hold[:, None], self.execution_horizon - actions.shape[1], axis=1)
+            actions = np.concatenate([actions, rest], axis=1)
+        return Chunk(actions, self.execution_horizon)
+
+    @torch.inference_mode()
+    def what_if(
+        self,
+        observation: Frame,
+        memory: Memory,
+        observed: np.ndarray | None = None,
+        executed: int | None = None,
+        **changes: object,
+    ) -> Edit | None:
+        """The edit that `plan` would make of MGP-Long's plan if sampled otherwise, e.g. `scoring="inverse"`.
+
+        Nothing comes of it: neither plan nor random streams change. None where there is nothing to edit: no plan yet,
+        the plan is over, nothing was observed, or `variant` is "full", which never edits.
+        """
+        planner, logits, seen = self._replanning(observation, memory, observed)
+        return planner.what_if(logits, seen, self._executed(memory, executed)[1], **changes)
+
+    def _executed(self, memory: Memory, executed: int | None) -> tuple[int, int]:
+        """Steps and tokens executed since the episode began. A token begun is a token executed."""
+        assert isinstance(memory, LongMemory)
+        assert memory.planner is not None
+        since = self.execution_horizon if executed is None else executed
+        steps = memory.steps + (0 if memory.planner.tokens is None else since)
+        return steps, -(-steps // self.options.tokenizer.actions_per_token)
+
+    def _replanning(self, observation: Frame, memory: Memory, observed: np.ndarray | None):
+        """The planner, the logits under this observation, and which episodes have one (B,)."""
+        if not isinstance(memory, LongMemory) or memory.planner is None:
+            raise ConfigError("MGP-Short keeps no plan that could be edited: ask an MGP-Long (horizon = 'long')")
+        looks, seen = self.look(observation, memory, observed)
+        condition = None if looks is None else self.condition(looks)
+        return (
+            memory.planner,
+            lambda tokens, executed: self._logits(tokens, condition, executed),
+            torch.from_numpy(seen),
+        )
+
+    def _logits(self, tokens: Tensor, condition: Tensor | None, executed: Tensor) -> Tensor:
+        assert condition is not None, "no episode was observed, so none is replanned"
+        return self.transformer(tokens.to(self.device), condition, executed.to(self.device)).cpu()
+
+    def actions(self, tokens: Tensor) -> Tensor:
+        """Tokens (B, N) to actions (B, T, A) in the environment's units, inside the demonstrated limits."""
+        return self.raw_actions(self.tokenizer.decode(tokens))
+
+    @torch.inference_mode()
+    def decoded(self, plan: Tensor) -> Tensor:
+        """Whole plans (B, N) as the actions of their tokens (B, N, actions, A), normalised."""
+        return self.tokenizer.decode(plan.to(self.device)).clamp(-1, 1).cpu().unflatten(1, (plan.shape[1], -1))
+
+    def trace(self, memory: Memory, episode: int) -> PlanTrace | None:
+        log = memory.planner.log if isinstance(memory, LongMemory) and memory.planner else []
+        return PlanTrace(**{key: np.stack([entry[key][episode] for entry in log]) for key in log[0]}) if log else None

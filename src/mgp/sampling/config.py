@@ -1,0 +1,29 @@
+"""How a masked transformer is sampled: every option may be changed without training again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mgp.config import Sampling, fraction, not_negative, positive
+from mgp.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class SamplingConfig(Sampling):
+    temperature: float = 0.0  # of Gumbel-max; 0 = argmax
+    refine_steps: int = 2  # r: rounds of fill-in and re-mask
+    mask_ratio: float = 0.7  # Long: share of the unexecuted tokens that ATR re-masks
+    scoring: Literal["atr", "reuse", "random", "inverse"] = "atr"  # which tokens look unsure; inverse masks the surest
+    # Long: a confidence is that of all codes near the one; width of the kernel in mean squared nearest-code distances
+    near_codes: float = 0.0
+    see_pending: bool = False  # Long: score a token with the rest of the plan in view, or from c_t and H alone
+    variant: Literal["long", "full", "no-sm"] = "long"  # full: never replan; no-sm: re-mask all that is unexecuted
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "refine_steps")
+        fraction(self, "mask_ratio")
+        not_negative(self, "near_codes")
+        if not self.temperature >= 0:
+            raise ConfigError(f"temperature = {self.temperature}: must be 0 (argmax) or above")

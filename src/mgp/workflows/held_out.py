@@ -1,0 +1,70 @@
+"""The error of a run on the episodes that it did not learn from, with a picture of predicted against recorded."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from mgp.config import Sampling
+from mgp.errors import ConfigError
+from mgp.evaluation.open_loop import Follow, OpenLoop, follow, open_loop
+from mgp.runs import Run, load_policy, pick_device
+from mgp.workflows.train import held_out
+
+FIGURES, PICTURE = "open-loop.json", "open-loop.png"
+
+
+def evaluate_held_out(run: Run, sampling: Sampling | None = None, device: str = "cpu") -> OpenLoop:
+    """Writes RUN/eval/open-loop.json and a picture of the first held-out episode beside it."""
+    task = run.config.task
+    if not task.held_out:
+        raise ConfigError(
+            f"{run.folder} kept no episodes apart: train with --task.held-out 2, say, to measure an error"
+        )
+    demonstrations, episodes = held_out(task, run.data)
+    changes = asdict(sampling) if sampling else {}
+    policy = load_policy(run.policy_checkpoint, str(pick_device(device)), **changes)
+    result = open_loop(policy, demonstrations, episodes)
+    result.save(run.folder / "eval" / FIGURES)
+    draw(follow(policy, demonstrations, episodes[0]), run.folder / "eval" / PICTURE)
+    return result
+
+
+def describe_open_loop(result: OpenLoop, run: Run) -> str:
+    ahead = ", ".join(f"{step + 1}: {result.error_by_step[step]:.3f}" for step in _some(len(result.error_by_step)))
+    tokens = "" if result.tokens is None else f"; tokens as recorded {result.tokens:.2f}"
+    return (
+        f"{result.method} on {result.episodes} held-out episodes of {result.task}, {result.plans} plans: mean error of"
+        f" the actions it would run {result.error:.4f} (limits are -1 and 1; repeating the last action"
+        f" {result.repeating:.4f}){tokens}\n"
+        f"  by steps ahead  {ahead}\n"
+        f"  picture: {run.folder / 'eval' / PICTURE}"
+    )
+
+
+def _some(count: int) -> list[int]:
+    return sorted({0, *(step for step in (1, 3, 7, 15, 31) if step < count)})
+
+
+def draw(seen: Follow, path: Path) -> None:
+    """Recorded actions as lines, each plan as far as it would be run in colour, the rest of it faint."""
+    from matplotlib.figure import Figure
+
+    width = seen.recorded.shape[1]
+    figure = Figure(figsize=(9, 1.5 * width + 0.5), layout="constrained")
+    axes = figure.subplots(width, 1, sharex=True, squeeze=False)[:, 0]
+    for number, axis in enumerate(axes):
+        axis.plot(seen.recorded[:, number], color="black", linewidth=1.5, label="recorded")
+        for index, (start, plan) in enumerate(zip(seen.starts, seen.plans, strict=True)):
+            times = start + np.arange(len(plan))
+            shown = seen.run + 1  # to the next plan's start
+            axis.plot(times[:shown], plan[:shown, number], color="C1", label="predicted" if not index else None)
+            rest = slice(seen.run, 2 * seen.run)
+            axis.plot(times[rest], plan[rest, number], color="C1", alpha=0.3, linewidth=0.8)
+        axis.set_ylabel(f"action {number}")
+    axes[0].legend(loc="upper right", fontsize=8)
+    axes[-1].set_xlabel("control step of the first held-out episode")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=100)
