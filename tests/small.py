@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from mgp.model.network import MGPNetwork
-from mgp.training.batches import tokenize
-from mgp.training.build import build_network
 
 from mgp.config import AugmentationConfig, EncoderConfig, TaskConfig, TrainingConfig
 from mgp.data.demonstrations import Demonstrations, keyed_generator
