@@ -6,31 +6,36 @@
     dynamic        scenes that move: trained there, and zero-shot from the static task
     non-markovian  buttons pressed in an order that no frame tells
     sorting        a towel sorted by a light that went off, with and without missing observations
+    edition        `edition TABLE REASON`: a fresh test block for a table, for a change of code that no preset shows
 
-Trains what is not trained yet (runs/), then evaluates, sampled as the preset says. "assembly@1" is assembly with
-training seed 1, 0 is the default; each seed has rows of its own. The evaluation seeds begin at 60000: those of 10000
-and of 30000 on were looked at while training was tuned. The column evaluation_seeds tells those of each row; metaworld,
-sweeps and missing have 50000 on.
+Trains what is not trained yet (runs/), then evaluates, sampled as the preset says. A row pools the training seeds 0, 1
+and 2; "assembly@1" is assembly with training seed 1 alone, "assembly@0,1" with two. The evaluation seeds are a test
+block that the ledger results/blocks.csv gives (`mgp.evaluation.seeds` has the rules): the same one for all methods of
+an edition, a fresh one if a preset has changed. Nothing of a dirty commit is taken. metaworld, sweeps and missing are
+one table to the ledger, so that they have the same episodes.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mgp.commands.eval import describe, evaluate_run, result_row
+from mgp.commands.eval import describe, evaluate_run, top5
 from mgp.commands.train import train
 from mgp.envs import env_names
 from mgp.errors import ConfigError, MGPError, UnknownNameError
-from mgp.evaluation import table
+from mgp.evaluation import rows, seeds
 from mgp.evaluation.missing import Missing
+from mgp.evaluation.provenance import commit, reproducible
 from mgp.presets import get_preset
-from mgp.runs import SUMMARY, Run, for_task, run_path
+from mgp.runs import SUMMARY, Run, for_task, method_name, run_path
 
-SEED = 60_000
+RESULTS = Path("results")
+TRAININGS = (0, 1, 2)
 METAWORLD = ("assembly", "disassemble", "stick-push", "push", "drawer-open")
 STATIC = {  # each moving scene and the static task it is a twin of
     "basketball": "basketball",
@@ -44,65 +49,95 @@ SWEEP = [{"temperature": value} for value in (0.25, 0.5, 1.0)] + [{"refine_steps
 
 
 class Table:
-    """Rows of one results/*.csv."""
+    """Rows of one results/*.csv; `edition`: the table in the ledger, if it shares the episodes of another."""
 
-    def __init__(self, name: str, episodes: int = 50):
-        self.path, self.episodes = Path("results") / f"{name}.csv", episodes
+    def __init__(self, name: str, episodes: int = 50, edition: str | None = None):
+        self.path, self.episodes, self.edition = RESULTS / f"{name}.csv", episodes, edition or name
 
-    def add(self, run: Run, changes: dict[str, Any], missing: float = 0.0, env: str | None = None) -> None:
-        sampling = replace(get_preset(run.config.preset).sampling, **changes)
+    def add(self, group: Sequence[Run], changes: dict[str, Any], missing: float = 0.0, env: str | None = None) -> None:
+        """One row: runs that differ in the training seed only."""
+        preset = get_preset(group[0].config.preset).sampling
+        sampling = replace(preset, **changes)
         own = not missing and env is None
         timed = own and set(changes) <= {"variant"}  # each variant thinks for a time of its own
-        result = evaluate_run(run, sampling, self.episodes, SEED, Missing(missing), latency=timed, env_name=env)
-        print(describe(result), flush=True)
-        table.append(self.path, [result_row(run, result, own and not changes)])
+        config = replace(group[0].config, sampling=preset)
+        trained = config.env.name
+        for run in group:  # a row would refuse it too, but after the episodes of a test block were spent on it
+            check_clean(run.trained_at, f"{run.folder} was trained at commit")
+        block = seeds.claim(
+            RESULTS / seeds.LEDGER,
+            self.edition,
+            method_name(replace(config, sampling=sampling)),
+            trained if env is None else f"{env} (trained on {trained})",
+            seeds.digest(json.loads(config.to_json())),
+            commit(),
+        )
+        first = seeds.block_seeds(block, self.episodes)[0]
+        results = []
+        for run in group:
+            result = evaluate_run(run, sampling, self.episodes, first, Missing(missing), latency=timed, env_name=env)
+            print(describe(result), flush=True)
+            results.append(result)
+        best = [top5(run) for run in group] if own and not changes else []
+        rows.add_rows(self.path, [rows.make_row(results, [run.trained_at for run in group], best)])
 
-    def add_variants(self, run: Run, missing: float = 0.0, env: str | None = None) -> None:
-        for changes in VARIANTS if run.config.policy == "long" else VARIANTS[:1]:
-            self.add(run, changes, missing, env)
+    def add_variants(self, group: Sequence[Run], missing: float = 0.0, env: str | None = None) -> None:
+        for changes in VARIANTS if group[0].config.policy == "long" else VARIANTS[:1]:
+            self.add(group, changes, missing, env)
 
 
-def split(task: str) -> tuple[str, int]:
-    """Name and training seed of "assembly@1"."""
-    name, _, seed = task.partition("@")
-    if seed and not seed.isdecimal():
-        raise ConfigError(f"{task!r}: {seed!r} is no training seed; write e.g. {name}@1")
-    return name, int(seed or 0)
+def check_clean(name: str, what: str) -> None:
+    if not reproducible(name):
+        raise ConfigError(f"{what} {name!r}, which cannot be checked out again: commit, and use a clean clone")
 
 
-def runs(tasks: Iterable[str], preset: str = "metaworld") -> Iterable[Run]:
-    configs = []
-    for name, seed in map(split, tasks):
-        for policy in ("short", "long"):
-            configs.append(for_task(replace(get_preset(f"{preset}-{policy}"), seed=seed), name))
+def split(task: str) -> tuple[str, tuple[int, ...]]:
+    """Name and training seeds of "assembly@0,1"."""
+    name, at, chosen = task.partition("@")
+    if at and not all(seed.isdecimal() for seed in chosen.split(",")):
+        raise ConfigError(f"{task!r}: {chosen!r} is no training seed; write e.g. {name}@1 or {name}@0,1")
+    return name, tuple(sorted({int(seed) for seed in chosen.split(",")})) if at else TRAININGS
+
+
+def runs(tasks: Iterable[str], preset: str = "metaworld") -> Iterator[list[Run]]:
+    """For each task and policy the runs of its training seeds."""
+    groups = [
+        [for_task(replace(get_preset(f"{preset}-{policy}"), seed=seed), name) for seed in chosen]
+        for name, chosen in map(split, tasks)
+        for policy in ("short", "long")
+    ]
     known = env_names()
-    for config in configs:  # all of them, before the first one trains for minutes
-        if config.env.name not in known:
-            raise UnknownNameError("task", config.env.name, known)
-    for config in configs:
-        if (run_path(config) / SUMMARY).exists():  # how it is sampled is no part of what was learned
-            config = replace(config, sampling=Run.open(run_path(config)).config.sampling)
-        yield Run.open(train(config))
+    for group in groups:  # all of them, before the first one trains for minutes
+        if group[0].env.name not in known:
+            raise UnknownNameError("task", group[0].env.name, known)
+    for group in groups:
+        trained = []
+        for config in group:
+            if (run_path(config) / SUMMARY).exists():  # how it is sampled is no part of what was learned
+                config = replace(config, sampling=Run.open(run_path(config)).config.sampling)
+            trained.append(Run.open(train(config)))
+        yield trained
 
 
 def metaworld(tasks: list[str]) -> None:
-    for run in runs(tasks or METAWORLD):
-        Table("metaworld").add_variants(run)
+    for group in runs(tasks or METAWORLD):
+        Table("metaworld").add_variants(group)
 
 
 def sweeps(tasks: list[str]) -> None:
-    for run in runs(tasks or ("disassemble", "push")):
+    for group in runs(tasks or ("disassemble", "push")):
         for changes in SWEEP:  # metaworld.csv has the same episodes at temperature 0 and two refinement steps
-            Table("sweeps").add(run, changes)
+            Table("sweeps", edition="metaworld").add(group, changes)
 
 
 def missing(tasks: list[str]) -> None:
-    for run in runs(tasks or METAWORLD[:4]):
+    table = Table("missing", edition="metaworld")
+    for group in runs(tasks or METAWORLD[:4]):
         for probability in (0.35, 0.5, 0.7):  # metaworld.csv has the same episodes at 0
-            Table("missing").add(run, {}, probability)
-        if run.config.policy == "long":
-            Table("missing").add(run, {"variant": "no-sm"}, 0.35)
-            Table("missing").add(run, {"variant": "full"}, 0.35)
+            table.add(group, {}, probability)
+        if group[0].config.policy == "long":
+            table.add(group, {"variant": "no-sm"}, 0.35)
+            table.add(group, {"variant": "full"}, 0.35)
 
 
 def dynamic(tasks: list[str]) -> None:
@@ -110,23 +145,30 @@ def dynamic(tasks: list[str]) -> None:
     for name, _ in chosen:
         if name not in STATIC:
             raise UnknownNameError("moving scene", name, STATIC)
-    for name, seed in chosen:
-        moving = f"metaworld-dynamic/{name}"
-        for run in runs([f"{moving}@{seed}"], "dynamic"):
-            Table("dynamic").add_variants(run)
-        for run in runs([f"metaworld/{STATIC[name]}@{seed}"], "dynamic"):
-            Table("dynamic").add_variants(run, env=moving)
+    for name, trainings in chosen:
+        moving, at = f"metaworld-dynamic/{name}", ",".join(map(str, trainings))
+        for group in runs([f"{moving}@{at}"], "dynamic"):
+            Table("dynamic").add_variants(group)
+        for group in runs([f"metaworld/{STATIC[name]}@{at}"], "dynamic"):
+            Table("dynamic").add_variants(group, env=moving)
 
 
 def non_markovian(tasks: list[str]) -> None:
-    for run in runs(tasks or ("buttons/on-off", "buttons/color-change"), "buttons"):
-        Table("non_markovian", 20).add_variants(run)
+    for group in runs(tasks or ("buttons/on-off", "buttons/color-change"), "buttons"):
+        Table("non_markovian", 20).add_variants(group)
 
 
 def sorting(tasks: list[str]) -> None:
-    for run in runs(tasks or ("sorting/towel",), "sorting"):
+    for group in runs(tasks or ("sorting/towel",), "sorting"):
         for probability in (0.0, 0.35, 0.5):
-            Table("sorting", 25).add_variants(run, probability)
+            Table("sorting", 25).add_variants(group, probability)
+
+
+def edition(words: list[str]) -> None:
+    if len(words) < 2:
+        raise ConfigError(f"`edition {' '.join(words)}`: name a table and say why it needs a fresh test block")
+    block = seeds.open_edition(RESULTS / seeds.LEDGER, words[0], commit(), " ".join(words[1:]))
+    print(f"the next rows of {words[0]} are of test block {block}, seeds {seeds.block_seeds(block, 1)[0]} on")
 
 
 SETTINGS = {
@@ -136,6 +178,7 @@ SETTINGS = {
     "dynamic": dynamic,
     "non-markovian": non_markovian,
     "sorting": sorting,
+    "edition": edition,
 }
 
 
@@ -147,6 +190,7 @@ def main(arguments: list[str]) -> int:
     try:
         if setting not in SETTINGS:
             raise UnknownNameError("setting", setting, SETTINGS)
+        check_clean(commit(), "this is commit")  # said now, not after hours of training
         SETTINGS[setting](tasks)
     except MGPError as error:
         print(f"benchmarks.results: {error}", file=sys.stderr)

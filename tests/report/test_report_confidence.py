@@ -13,7 +13,8 @@ from browser import CHROMIUM, Browser
 from html_reader import Reader
 from made_up_run import trace
 
-from mgp.evaluation.confidence_results import KEPT, ConfidenceStudy, Outcome, Replan
+from mgp.evaluation.confidence_parts import KEPT, Outcome, Replan
+from mgp.evaluation.confidence_record import ConfidenceStudy
 from mgp.report import write_report
 from mgp.report.confidence import write_study
 

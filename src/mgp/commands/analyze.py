@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from mgp.evaluation.confidence import study_confidence
-from mgp.evaluation.confidence_results import ConfidenceStudy
+from mgp.evaluation.confidence_record import ConfidenceStudy
 from mgp.report.confidence import confidence_rows, flip_rows, write_study
 from mgp.runs import Run, pick_device
 

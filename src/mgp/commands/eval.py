@@ -7,10 +7,10 @@ from typing import Annotated
 import tyro
 
 from mgp.config import SamplingConfig
-from mgp.evaluation import table
+from mgp.evaluation import rows
 from mgp.evaluation.evaluate import evaluate
 from mgp.evaluation.missing import NONE, Missing
-from mgp.evaluation.results import Evaluation
+from mgp.evaluation.record import Evaluation
 from mgp.evaluation.statistics import mean_of_top
 from mgp.runs import Run, method_name, pick_device, read_evals
 
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> None:
     print(describe(result))
     if args.csv:
         same = is_default(args.sampling, missing, args.env, run)
-        table.append(args.csv, [result_row(run, result, same)])
+        rows.add_rows(args.csv, [result_row(run, result, same)])
         print(f"row added to {args.csv}")
 
 
@@ -59,13 +59,13 @@ def result_row(run: Run, result: Evaluation, as_trained: bool) -> dict[str, str]
 
     `as_trained`: this is what was evaluated in training, so that the figure of its best evaluations belongs beside it.
     """
-    return table.row([result]) | {"top5_in_training": top5(run) if as_trained else "", "trained_at": run.trained_at}
+    return rows.make_row([result], [run.trained_at], [top5(run) if as_trained else None])
 
 
-def top5(run: Run) -> str:
-    """The paper's figure: mean of the five best evaluations in training; "" with fewer than five."""
+def top5(run: Run) -> float | None:
+    """The paper's figure: mean of the five best evaluations in training; None with fewer than five."""
     rates = [float(row["success"]) for row in read_evals(run.folder)]
-    return f"{mean_of_top(rates):.4f}" if len(rates) >= 5 else ""
+    return mean_of_top(rates) if len(rates) >= 5 else None
 
 
 def parse(arguments: list[str]) -> tuple[Eval, Run]:
@@ -131,14 +131,18 @@ def evaluate_run(
 
 def describe(result: Evaluation) -> str:
     low, high = result.interval
+    seen = f"{result.cloud} clouds" if result.cloud else result.observation
     lines = [
-        f"{result.method} on {result.task} ({result.observation}): success {result.success:.2f}"
+        f"{result.method} on {result.task} ({seen}): success {result.success:.2f}"
         f" [{low:.2f}, {high:.2f}] in {len(result.episodes)} episodes, {result.seconds:.0f} s"
     ]
+    if result.overlap:
+        lines.append(f"  {result.overlap}")
     for one in result.latency:
         lines.append(
             f"  {one['threads']} thread(s): {one['policy']['replan']:.2f} ms a replan,"
             f" {one['policy']['step']:.2f} a step, {one['policy']['sequence']:.0f} a sequence (policy only);"
             f" with observation {one['with_observation']['step']:.2f} a step"
+            + ("" if one.get("idle") else "; the machine was not seen to be idle: no latency to compare")
         )
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from mgp.evaluation.latency import measure_both
 from mgp.evaluation.missing import NONE, Missing
 from mgp.evaluation.parallel import Job, run_episodes
 from mgp.evaluation.provenance import commit, machine
-from mgp.evaluation.results import Evaluation
+from mgp.evaluation.record import Evaluation
 from mgp.policies.base import Policy
 
 
@@ -74,6 +74,7 @@ def evaluate(
         variant={**(variant or {}), **missing.options()},
         missing=missing.probability,
         options=dict(options or {}),
+        seeds_checked=bool(demonstrations),
         execution_horizon=policy.execution_horizon,
         latency=timings,
         seconds=round(seconds, 2),

@@ -6,7 +6,8 @@ from html import escape
 from pathlib import Path
 
 from mgp import __version__
-from mgp.evaluation.confidence_results import KEPT, ConfidenceStudy, Flips, Kind, Masking, Measure
+from mgp.evaluation.confidence_parts import KEPT, Flips, Kind, Masking, Measure
+from mgp.evaluation.confidence_record import ConfidenceStudy
 from mgp.evaluation.statistics import wilson
 from mgp.files import write_atomic
 from mgp.report.confidence_figures import confidence_curve, difference_curve, flip_bars

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mgp.evaluation.confidence_results import Curve
+from mgp.evaluation.confidence_parts import Curve
 from mgp.report.figures import CURVE, mark, plot_axes
 from mgp.report.svg import INK, MUTED, OURS, PAPER, inline_svg, style
 

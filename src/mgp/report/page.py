@@ -9,11 +9,11 @@ from pathlib import Path
 
 from mgp import __version__
 from mgp.errors import ConfigError
-from mgp.evaluation.results import Evaluation
+from mgp.evaluation.record import Evaluation
 from mgp.files import write_atomic
 from mgp.report import sections
 from mgp.report.confidence import study_section
-from mgp.report.runs import Run, read_run
+from mgp.report.run_folder import Run, read_run
 from mgp.report.tables import MODES
 from mgp.report.template import fill
 

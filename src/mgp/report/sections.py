@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from html import escape
 
 from mgp.evaluation.episode import EpisodeResult
-from mgp.evaluation.results import Evaluation
+from mgp.evaluation.record import Evaluation
 from mgp.evaluation.statistics import mean_of_top
 from mgp.policies.base import PlanTrace
 from mgp.report.figures import MASK_COLOURS, confidence_map, loss_curve, mask_map, success_curve
 from mgp.report.pictures import animation, spread, still
-from mgp.report.runs import Run
+from mgp.report.run_folder import Run
 from mgp.report.tables import latency_table, success_table
 
 PICTURE_BYTES = 1_900_000  # for all rollouts together; base64 adds a third, and the page is to stay below 3 MB

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from mgp.evaluation.results import Evaluation
+from mgp.evaluation.record import Evaluation
 from mgp.report.paper import paper_latency, paper_level, paper_success
 
 NONE = "&ndash;"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mgp.errors import DataError, MGPError
-from mgp.evaluation.confidence_results import ConfidenceStudy
-from mgp.evaluation.results import Evaluation
+from mgp.evaluation.confidence_record import ConfidenceStudy
+from mgp.evaluation.record import Evaluation
 
 TOKENIZER = "tokenizer.json"  # of `mgp eval-tokenizer`, which stands among the evaluations but is none
 PARTS = ("config.json", "summary.json", "metrics.csv", "evals.csv", "eval", "analysis")
