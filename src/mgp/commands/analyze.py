@@ -66,6 +66,8 @@ def main(arguments: list[str]) -> None:
 def describe(study: ConfidenceStudy) -> str:
     seeds = study.seeds
     title = f"MGP-Long trained on {study.trained_on}, in {study.env}: seeds {seeds[0]} to {seeds[-1]}"
+    if study.overlap:
+        title += f"\n{study.overlap}"
     tables = [flip_rows(study), confidence_rows(study)]
     return "\n\n".join([title, *(aligned([head, *body]) for head, body in tables)])
 
