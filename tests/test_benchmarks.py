@@ -14,12 +14,15 @@ SOURCE = Path(__file__).parents[1] / "benchmarks" / "results.py"
 
 
 @pytest.fixture
-def results(monkeypatch):
-    """The module; `trained` lists (environment, seed, policy), `measured` (trained on, variant, env, timed, top5)."""
+def results(monkeypatch, tmp_path):
+    """The module; `trained` lists (environment, seed, policy), `measured` [trained on, variant, env, missing, timed].
+
+    `written` lists (table, first seed of each evaluation of a row, whether the figure of training is beside it).
+    """
     spec = importlib.util.spec_from_file_location("results_under_test", SOURCE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.trained, module.measured, configs = [], [], {}
+    module.trained, module.measured, module.written, configs = [], [], [], {}
 
     def train(config):
         module.trained.append((config.env.name, config.seed, config.policy))
@@ -29,15 +32,21 @@ def results(monkeypatch):
     def evaluate_run(run, sampling, episodes, seed, missing, latency, env_name):
         changed = "short" if run.config.policy == "short" else sampling.variant
         module.measured.append([run.config.env.name, changed, env_name, missing.probability, latency])
-        return None
+        return seed
 
+    def opened(folder):
+        return types.SimpleNamespace(config=configs[folder], folder=folder, trained_at=module.trained_at)
+
+    module.trained_at = "0123456789ab"
+    monkeypatch.setattr(module, "RESULTS", tmp_path)
     monkeypatch.setattr(module, "train", train)
-    opened = types.SimpleNamespace(open=lambda folder: types.SimpleNamespace(config=configs[folder]))
-    monkeypatch.setattr(module, "Run", opened)
+    monkeypatch.setattr(module, "commit", lambda: "0123456789ab")
+    monkeypatch.setattr(module, "Run", types.SimpleNamespace(open=opened))
     monkeypatch.setattr(module, "evaluate_run", evaluate_run)
     monkeypatch.setattr(module, "describe", str)
-    monkeypatch.setattr(module, "result_row", lambda run, result, plain: module.measured[-1].append(plain))
-    monkeypatch.setattr(module.table, "append", lambda path, rows: None)
+    monkeypatch.setattr(module, "top5", lambda run: 0.5)
+    monkeypatch.setattr(module.rows, "make_row", lambda results, trained_at, best: (results, bool(best)))
+    monkeypatch.setattr(module.rows, "add_rows", lambda path, rows: module.written.append((path.stem, *rows[0])))
     return module
 
 
@@ -50,17 +59,55 @@ def test_a_moving_scene_and_its_static_twin_have_the_seed_asked_for(results):
 
 
 def test_each_variant_is_timed_and_the_plain_one_has_the_figure_of_training(results):
-    assert results.main(["metaworld", "assembly"]) == 0
-    assert [(row[1], *row[4:]) for row in results.measured] == [
-        ("short", True, True),
-        ("long", True, True),
-        ("no-sm", True, False),
-        ("full", True, False),
+    assert results.main(["metaworld", "assembly@0"]) == 0
+    assert [(row[1], row[4]) for row in results.measured] == [
+        (name, True) for name in ("short", "long", "no-sm", "full")
     ]
+    assert [best for _, _, best in results.written] == [True, True, False, False]
     results.measured.clear()
-    assert results.main(["missing", "assembly"]) == 0
+    results.written.clear()
+    assert results.main(["missing", "assembly@0"]) == 0
     assert results.measured
-    assert not any(row[4] or row[5] for row in results.measured)
+    assert not any(row[4] for row in results.measured)
+    assert not any(best for _, _, best in results.written)
+
+
+def test_a_row_pools_the_training_seeds_on_one_block_which_the_missing_observations_share(results):
+    assert results.main(["metaworld", "assembly", "push@1"]) == 0
+    assert results.trained[:3] == [("metaworld/assembly", seed, "short") for seed in (0, 1, 2)]
+    assert results.written[0] == ("metaworld", [100_000] * 3, True)
+    assert results.written[-1] == ("metaworld", [100_000], False)
+    assert results.main(["missing", "assembly"]) == 0
+    assert results.main(["sorting"]) == 0
+    assert {(table, seeds[0]) for table, seeds, _ in results.written} == {
+        ("metaworld", 100_000),
+        ("missing", 100_000),
+        ("sorting", 101_000),
+    }
+
+
+def test_a_changed_preset_and_a_new_edition_have_fresh_blocks(results, monkeypatch, capsys):
+    assert results.main(["sorting"]) == 0
+    monkeypatch.setattr(results.seeds, "digest", lambda preset: "changed")
+    assert results.main(["sorting"]) == 0
+    assert results.main(["edition", "sorting", "another", "renderer"]) == 0
+    assert "test block 2, seeds 102000 on" in capsys.readouterr().out
+    assert results.main(["sorting"]) == 0
+    assert {seeds[0] for _, seeds, _ in results.written} == {100_000, 101_000, 102_000}
+    assert results.main(["edition", "sorting"]) == 2
+    assert "say why" in capsys.readouterr().err
+
+
+def test_code_that_no_commit_holds_is_refused_before_a_block_is_spent(results, monkeypatch, capsys, tmp_path):
+    results.trained_at = "0123456789ab+dirty"
+    assert results.main(["sorting"]) == 2
+    assert "was trained at commit '0123456789ab+dirty'" in capsys.readouterr().err
+    monkeypatch.setattr(results, "commit", lambda: "f" * 12 + "+dirty")
+    results.trained.clear()
+    assert results.main(["sorting"]) == 2
+    assert "this is commit 'ffffffffffff+dirty'" in capsys.readouterr().err
+    assert results.trained == results.measured == []
+    assert not (tmp_path / "blocks.csv").exists()
 
 
 @pytest.mark.parametrize(
@@ -83,4 +130,4 @@ def test_tasks_of_every_setting_are_there(results):
     for name in ("sweeps", "dynamic", "non-markovian", "sorting"):
         assert results.main([name]) == 0
     assert ("buttons/on-off", 0, "long") in results.trained
-    assert len(results.trained) == 2 * (2 + 2 * 5 + 2 + 1)
+    assert len(results.trained) == 3 * 2 * (2 + 2 * 5 + 2 + 1)

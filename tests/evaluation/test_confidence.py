@@ -13,7 +13,8 @@ from wave_robot import MOVES_FROM, WaveEnv, make_wave
 import small
 from mgp.errors import ConfigError, DataError, SeedOverlapError
 from mgp.evaluation.confidence import study_confidence
-from mgp.evaluation.confidence_results import KEPT, ConfidenceStudy, Outcome, Replan
+from mgp.evaluation.confidence_parts import KEPT, Outcome, Replan
+from mgp.evaluation.confidence_record import ConfidenceStudy
 from mgp.evaluation.episode import Recording
 from mgp.evaluation.probe import ACTION_CHANGE, Probed
 from mgp.evaluation.rollout import rollout

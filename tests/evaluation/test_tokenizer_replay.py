@@ -12,7 +12,7 @@ from mgp.commands import eval_tokenizer
 from mgp.errors import CheckpointError, SimulationError
 from mgp.evaluation.tokenizer import _replay
 from mgp.policies.mgp import MGP
-from mgp.report.runs import read_run
+from mgp.report.run_folder import read_run
 from mgp.runs import Run, load_policy
 from mgp.training.loop import Trainer
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mgp.errors import MGPError
 from mgp.evaluation.parallel import cores
-from mgp.evaluation.results import Evaluation
+from mgp.evaluation.record import Evaluation
 from mgp.policies.config import RunConfig
 from mgp.presets import get_config
 from mgp.runs import Run, run_path, store_path

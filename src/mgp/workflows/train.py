@@ -17,11 +17,10 @@ from mgp.envs import is_env
 from mgp.errors import ConfigError, DataError
 from mgp.evaluation.evaluate import evaluate
 from mgp.evaluation.provenance import commit
+from mgp.evaluation.seeds import IN_TRAINING
 from mgp.policies.config import RunConfig
 from mgp.runs import SUMMARY, append_eval, load_policy, pick_device, run_path, store_path, write_summary
 from mgp.training.loop import Trainer
-
-EVAL_SEED = 20_000  # of the evaluations in the course of training, apart from those of `mgp eval`
 
 
 def train(
@@ -49,7 +48,7 @@ def train(
     if rank == 0 and (trained or not (run / SUMMARY).exists()):  # a finished run keeps the commit it was trained at
         seconds, steps = trainer.progress.seconds, trainer.progress.totals
         about = {"minutes": round(seconds / 60, 2), "steps": steps, "seed": config.seed, "commit": code}
-        write_summary(run, config, about)
+        write_summary(run, config, {**about, "options": trainer.policy.spec.options})
     return run
 
 
@@ -98,7 +97,7 @@ def _evaluate(config: RunConfig, run: Path, options: dict, seeds: tuple[int, ...
         task.name,
         task.observation,
         options,
-        range(EVAL_SEED, EVAL_SEED + count),
+        IN_TRAINING[:count],
         seeds,
         record=0,
         latency=False,
