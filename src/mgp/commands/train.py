@@ -85,7 +85,8 @@ def train(
         collect(env.name, data, env.demonstrations, env.seed, env.observation, env.options)
     if dist.is_initialized():
         dist.barrier()
-    demonstrations = Demonstrations.from_store(EpisodeStore.open(data), config.encoder.colour).first(env.demonstrations)
+    store = EpisodeStore.open(data)
+    demonstrations = Demonstrations.from_store(store, colour=config.encoder.colour).first(env.demonstrations)
     check_fits(demonstrations, config, data)
     trainer = Trainer(config, demonstrations, run, simulated.hold_command(), where, minutes)
     trainer.evaluate = partial(_evaluate, config, run, demonstrations.seeds)
