@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mgp.errors import ConfigError, DataError
 from mgp.evaluation.results import Evaluation
 from mgp.evaluation.statistics import wilson
-from mgp.files import write_atomic
+from mgp.files import lock, write_atomic
 
 COLUMNS = (
     "method",
@@ -78,7 +76,7 @@ def row(evaluations: Sequence[Evaluation]) -> dict[str, str]:
 
 def append(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Add rows to a CSV. The file is rewritten whole; new columns go last; a line already there is not repeated."""
-    with _locked(path.parent):
+    with lock(path):  # two evaluations that end together must not lose each other's rows
         columns, lines = read(path) if path.exists() else (list(COLUMNS), [])
         for new in rows:
             columns += [name for name in new if name not in columns]
@@ -124,20 +122,3 @@ def _span(seeds: Sequence[int]) -> str:
 
 def _text(value: Any) -> str:
     return "" if value is None else str(value)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Two evaluations that end together must not lose each other's rows."""
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:  # Windows: the rewrite is still whole, only not exclusive
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
