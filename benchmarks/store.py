@@ -57,9 +57,7 @@ def gathers(folder: Path, memory: Demonstrations, lazy: Demonstrations, rounds: 
     packed = zarr.create_array(folder / "zstd", data=cloud, chunks=chunks, compressors=codec, zarr_format=2)
     plain = sum(file.stat().st_blocks * 512 for file in (folder / "plain/data/cloud").iterdir())
     small = sum(file.stat().st_blocks * 512 for file in (folder / "zstd").rglob("*"))
-    print(
-        f"{len(cloud)} clouds: {plain / 2**20:.0f} MiB plain, {small / 2**20:.0f} MiB compressed ({small / plain:.2f} x)"
-    )
+    print(f"{len(cloud)} clouds: {plain / 2**20:.0f} MiB plain, {small / 2**20:.0f} compressed ({small / plain:.2f} x)")
     generator = keyed_generator(0)
 
     def scattered() -> torch.Tensor:
