@@ -47,7 +47,7 @@ def run(count: int = 40, rounds: int = 30) -> None:
         lazy = Demonstrations.from_store(store, memory=0)
         assert isinstance(lazy.arrays["cloud"], LazyArray)
         gathers(Path(folder), memory, lazy, rounds)
-        steps(memory, lazy, max(3, rounds // 3))
+        steps(memory, lazy, rounds)
 
 
 def gathers(folder: Path, memory: Demonstrations, lazy: Demonstrations, rounds: int) -> None:
@@ -91,8 +91,9 @@ def steps(memory: Demonstrations, lazy: Demonstrations, rounds: int) -> None:
     network = build_network(config, memory.first(4))
     ways = {}
     for name, data in (("memory", memory), ("store", lazy)):
-        stage = PolicyStage(network, data, config, torch.device("cpu"))
-        ways[name] = lambda stage=stage: stage.loss(stage.batch, keyed_generator(1))[0].backward()
+        stage, turn = PolicyStage(network, data, config, torch.device("cpu")), iter(range(10**6))
+        # both draw the same batches
+        ways[name] = lambda stage=stage, turn=turn: stage.loss(stage.batch, keyed_generator(next(turn)))[0].backward()
     table("a step of MGP-Short", "memory", interleaved(ways, rounds))
 
 

@@ -30,20 +30,30 @@ def build_network(config: Config, demonstrations: Demonstrations) -> MGPNetwork:
         times = demonstrations.history(
             torch.arange(len(arrays["state"])), config.encoder.history, config.encoder.stride, config.encoder.first
         )
-        state, cloud = probe.relative(arrays["state"][times], arrays.get("cloud"), arrays["state"])
+        state, _ = probe.relative(arrays["state"][times], None, arrays["state"])
         fitted = {"action": arrays["action"].numpy(), "state": state.numpy()}
         if config.training.rotation or config.training.stretch:  # turned actions reach as far in x as in y
             fitted["action"] = _widened(fitted["action"])
-        if cloud is not None:
-            fitted["cloud"] = cloud.numpy()
+        if "cloud" in arrays:
+            fitted["cloud"] = limits = _cloud_limits(probe, demonstrations)
             if config.encoder.frame == "hand":  # zero stays the hand, where `encoder.zoom` resolves finely
-                limits = np.stack([cloud.amin((0, 1)).numpy(), cloud.amax((0, 1)).numpy()])
                 limits[:, :3] = np.abs(limits[:, :3]).max(0) * np.array([[-1.0], [1.0]])
-                fitted["cloud"] = limits
         torch.manual_seed(config.seed)
         network = MGPNetwork(config, {key: array.shape[-1] for key, array in fitted.items()})
     network.normalizer = Normalizer.fit(fitted)
     return network
+
+
+def _cloud_limits(network: MGPNetwork, demonstrations: Demonstrations) -> np.ndarray:
+    """Least and greatest numbers of any point, (2, 3+), in the chosen frame; the clouds may be on disk."""
+    lows, highs = [], []
+    for state, cloud in demonstrations.pieces("state", "cloud"):
+        seen = network.relative(state[:, None], cloud, state)[1]
+        assert seen is not None
+        # one axis after the other takes a seventh of the time
+        lows.append(seen.amin(0).amin(0))
+        highs.append(seen.amax(0).amax(0))
+    return torch.stack([torch.stack(lows).amin(0), torch.stack(highs).amax(0)]).numpy()
 
 
 def _widened(actions: np.ndarray) -> np.ndarray:
