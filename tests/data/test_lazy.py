@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from mgp.data.demonstrations import Demonstrations
+import small
+from mgp.data.demonstrations import Demonstrations, keyed_generator
 from mgp.data.lazy import LazyArray
 from mgp.data.store import EpisodeStore
 from mgp.errors import DataError
+from mgp.training.batches import LongBatches, ShortBatches
 
 LENGTHS = (30, 21, 9)
 
@@ -84,6 +86,30 @@ def test_small_arrays_are_loaded_first(store):
     assert on_disk(budget) == {"cloud"}
     assert on_disk(budget - 1) == {"cloud", "rgb"}
     assert on_disk(0) == {"cloud", "rgb", "pressed"}
+
+
+def test_only_the_keys_asked_for(store):
+    assert sorted(Demonstrations.from_store(store, keys=["cloud", "action"]).arrays) == ["action", "cloud"]
+    with pytest.raises(DataError, match="has no 'depth'"):
+        Demonstrations.from_store(store, keys=["action", "depth"])
+
+
+@pytest.mark.parametrize("kind", ["short", "long"])
+def test_training_draws_the_same_batches(tmp_path, kind):
+    data = small.demonstrations("cloud")
+    bounds = list(zip(data.starts.tolist(), data.ends.tolist(), strict=True))
+    episodes = ({key: array[a:b].numpy() for key, array in data.arrays.items()} for a, b in bounds)
+    store = EpisodeStore.write(tmp_path / "clouds", episodes, data.seeds, {})
+    config = small.tiny(kind, "cloud", **{"training.rotation": 20.0, "training.cloud_noise": 0.01})
+    drawn = []
+    for memory in (0, 2**30):
+        data = Demonstrations.from_store(store, memory)
+        network = small.network(config, data)
+        source = (ShortBatches if kind == "short" else LongBatches)(data, config, network)
+        drawn.append([*network.state_dict().values(), *source.draw(16, keyed_generator(3))])
+    flat = [[t for value in values for t in (value if isinstance(value, tuple) else [value])] for values in drawn]
+    assert len(flat[0]) > 20
+    assert all(torch.equal(a, b) for a, b in zip(*flat, strict=True))
 
 
 def test_pieces_are_the_whole(store):

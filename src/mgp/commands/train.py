@@ -86,7 +86,9 @@ def train(
     if dist.is_initialized():
         dist.barrier()
     store = EpisodeStore.open(data)
-    demonstrations = Demonstrations.from_store(store, colour=config.encoder.colour).first(env.demonstrations)
+    keys = [key for key in ("action", "state", "cloud") if key in store.keys]  # what the network can look at
+    demonstrations = Demonstrations.from_store(store, colour=config.encoder.colour, keys=keys)
+    demonstrations = demonstrations.first(env.demonstrations)
     check_fits(demonstrations, config, data)
     trainer = Trainer(config, demonstrations, run, simulated.hold_command(), where, minutes)
     trainer.evaluate = partial(_evaluate, config, run, demonstrations.seeds)

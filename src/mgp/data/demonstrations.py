@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,12 +36,19 @@ class Demonstrations:
     instructions: tuple[str, ...] = ()  # one for every episode, or none at all
 
     @classmethod
-    def from_store(cls, store: EpisodeStore, memory: int = 2**29, colour: bool | None = None) -> Demonstrations:
+    def from_store(
+        cls,
+        store: EpisodeStore,
+        memory: int = 2**29,
+        colour: bool | None = None,
+        keys: Sequence[str] | None = None,
+    ) -> Demonstrations:
         """Arrays up to `memory` bytes in all are loaded, small ones first; larger ones stay on disk.
 
+        `keys`: only these arrays; else all there are.
         `colour` (to go: it follows from the data): True asks for clouds that have colours, False cuts them off.
         """
-        lazy = {key: LazyArray(store.rows(key)) for key in store.keys}
+        lazy = {key: LazyArray(store.rows(key)) for key in (store.keys if keys is None else keys)}
         if "cloud" in lazy and colour is not None:
             if colour and lazy["cloud"].shape[-1] == 3:
                 raise DataError(
