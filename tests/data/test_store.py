@@ -2,6 +2,13 @@ import contextlib
 import json
 import os
 import pickle
+import resource
+import signal
+import subprocess
+import sys
+import time
+import weakref
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +16,7 @@ import pytest
 import zarr
 
 from mgp import files
+from mgp.data.checksums import seed_of
 from mgp.data.demonstrations import Demonstrations
 from mgp.data.store import EpisodeStore
 from mgp.errors import DataError
@@ -38,6 +46,10 @@ def chunk(store, key):
     return next(file for file in (store.path / "data" / key).iterdir() if not file.name.startswith("."))
 
 
+def content(path):
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
 def test_round_trip(store):
     again = EpisodeStore.open(store.path)
     assert len(again) == 2
@@ -61,15 +73,135 @@ def test_layout_is_zarr_2_as_diffusion_policy_has_it(store):
 
 def test_same_content_same_bytes(tmp_path, store):
     other = EpisodeStore.write(tmp_path / "other", episodes(), [4, 7], META)
-    files = [file.relative_to(store.path) for file in store.path.rglob("*") if file.is_file()]
-    assert len(files) > 10
-    assert all((store.path / file).read_bytes() == (other.path / file).read_bytes() for file in files)
+    assert len(content(store.path)) > 10
+    assert content(store.path) == content(other.path)
 
 
-def test_many_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr("mgp.data.store.CHUNK_BYTES", 200)
-    store = EpisodeStore.write(tmp_path / "demos", episodes((30, 20)), [0, 1], META)
-    assert np.array_equal(store.load("cloud"), np.concatenate([e["cloud"] for e in episodes((30, 20))]))
+@pytest.mark.parametrize("block", [1, 150, 2**15])
+def test_many_files(tmp_path, monkeypatch, block):
+    """Ours and zarr read the same, also where the last file has a hole at its end."""
+    monkeypatch.setattr("mgp.data.writer.CHUNK_BYTES", 700)
+    monkeypatch.setattr("mgp.data.checksums.BLOCK_BYTES", block)
+    store = EpisodeStore.write(tmp_path / "demos", episodes((30, 21)), [0, 1], META)
+    group = zarr.open_group(store.path, mode="r", zarr_format=2)
+    for key in store.keys:
+        expected = np.concatenate([e[key] for e in episodes((30, 21))]).astype(store.rows(key).dtype)
+        assert np.array_equal(store.load(key), expected)
+        assert np.array_equal(group[f"data/{key}"][...], expected)
+    for number, episode in enumerate(store.episodes()):
+        assert np.array_equal(episode["cloud"], episodes((30, 21))[number]["cloud"])
+
+
+def test_episodes_may_come_from_a_generator_one_at_a_time(tmp_path, store):
+    alive = []
+
+    def generated():
+        for episode in episodes():
+            copy = {key: value.copy() for key, value in episode.items()}
+            alive.append(weakref.ref(copy["cloud"]))
+            yield copy
+            del copy
+            assert all(ref() is None for ref in alive[:-1])
+
+    other = EpisodeStore.write(tmp_path / "other", generated(), [4, 7], META)
+    assert content(other.path) == content(store.path)
+    assert len(alive) == 2
+
+
+def test_numbers_keep_their_kind(tmp_path):
+    rng = np.random.default_rng(0)
+    episode = {
+        "action": rng.normal(size=(4, 2)),
+        "rgb_wrist": rng.integers(0, 255, (4, 2, 2, 3), dtype=np.uint8),
+        "depth": rng.normal(size=(4, 2, 2)),
+        "pressed": np.array([True, False, True, True]),
+        "count": np.arange(4, dtype=np.int32),
+        "raw_depth": np.arange(4, dtype=">u2"),
+    }
+    store = EpisodeStore.write(tmp_path / "demos", [episode], [0], {})
+    kinds = {key: str(store.load(key).dtype) for key in store.keys}
+    assert kinds == {
+        "action": "float32",
+        "rgb_wrist": "uint8",
+        "depth": "float32",
+        "pressed": "bool",
+        "count": "int32",
+        "raw_depth": "uint16",
+    }
+    assert all(np.array_equal(store.load(key), episode[key].astype(kinds[key])) for key in kinds)
+
+
+def test_instructions_one_for_every_episode(tmp_path):
+    texts = ["press the red button", "drücke den grünen"]
+    store = EpisodeStore.write(tmp_path / "demos", episodes(), [4, 7], META, texts)
+    again = EpisodeStore.open(store.path)
+    assert again.instructions == texts
+    assert "instructions" not in again.meta
+    assert Demonstrations.from_store(again).first(1).instructions == (texts[0],)
+    for wrong, named in ((texts[:1], "1 instructions for 2 episodes"), (["a", " "], "episode 1"), ("ab", "one for")):
+        with pytest.raises(DataError, match=named):
+            EpisodeStore.write(store.path, episodes(), [4, 7], META, wrong)
+    assert EpisodeStore.open(store.path).instructions == texts
+
+
+def test_opening_costs_nothing_whatever_the_size(tmp_path):
+    """A store of 245 GB, of which only the headers exist."""
+    store = EpisodeStore.write(tmp_path / "demos", episodes((10,)), [0], META)
+    steps = 10_000_000
+    for name in ("data/action", "data/state", "data/cloud", "data/rgb"):
+        header = json.loads((store.path / name / ".zarray").read_text())
+        if name == "data/cloud":
+            header["shape"] = header["chunks"] = [steps, 1024, 6]
+        header["shape"][0] = header["chunks"][0] = steps
+        (store.path / name / ".zarray").write_text(json.dumps(header))
+        size = int(np.prod(header["shape"])) * np.dtype(header["dtype"]).itemsize
+        os.truncate(chunk(store, name.removeprefix("data/")), size)
+    ends = np.array([steps])
+    (store.path / "meta/episode_ends/0").write_bytes(ends.tobytes())
+    sums = zlib.crc32(ends.tobytes(), seed_of(ends.dtype, ()))
+    (store.path / "checksums/meta/episode_ends/0").write_bytes(np.array([sums], "<u4").tobytes())
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    again = EpisodeStore.open(store.path)
+    assert time.perf_counter() - start < 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # kB
+    assert again.rows("cloud").shape == (steps, 1024, 6)
+
+
+def test_odd_episodes_are_refused_by_name(tmp_path):
+    def changed(key, value):
+        return [{**episode, key: value} if n else episode for n, episode in enumerate(episodes())]
+
+    for bad, named in (
+        (changed("cloud", np.zeros((5, 9, 3))), r"data/cloud: episode 1 has \(9, 3\)"),
+        (changed("rgb", np.zeros((5, 4, 4, 3))), "episode 1 has .* of float32 a step, the first .* of uint8"),
+        ([{**episodes()[0], "../x": np.zeros(3)}], "letters, digits"),
+        ([{"action": np.zeros((3, 0))}], "reshape it"),
+        ([{"action": np.zeros((0, 2))}], "episode 0 has no steps"),
+        ([{"state": np.zeros((3, 2))}], "no action, only state"),
+        ([{"action": np.zeros((3, 2)), "text": np.array(["a", "b", "c"])}], "must hold numbers"),
+        ([{"action": np.zeros((3, 2)), "rgb_left": np.zeros((3, 5), np.uint8)}], "height, width, 3"),
+        ([], "0 episodes with 2 seeds"),
+    ):
+        with pytest.raises(DataError, match=named):
+            EpisodeStore.write(tmp_path / "demos", bad, [0, 1], {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_writer_leaves_the_old(store):
+    """kill -9 in the middle of an episode's files."""
+    program = (
+        "import os, signal, sys, numpy as np\n"
+        "from mgp.data.store import EpisodeStore\n"
+        "def episodes():\n"
+        "    yield {'action': np.zeros((50, 2), np.float32)}\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "EpisodeStore.write(sys.argv[1], episodes(), [0, 1], {})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, store.path], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert EpisodeStore.open(store.path).seeds.tolist() == [4, 7]
+    EpisodeStore.write(store.path, episodes((4,)), [9], META)
+    assert [entry.name for entry in store.path.parent.iterdir()] == [store.path.name]
 
 
 def test_missing_key_is_named(store):
@@ -83,17 +215,52 @@ def test_missing_store_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("key", ["action", "cloud"])
-@pytest.mark.parametrize("damage", ["truncated", "altered", "missing", "empty"])
-def test_damaged_chunk_is_refused(store, key, damage):
+@pytest.mark.parametrize("damage", ["truncated", "missing", "empty"])
+def test_a_file_of_another_size_is_refused_at_once(store, key, damage):
     file = chunk(store, key)
     content = file.read_bytes()
     if damage == "missing":
         file.unlink()  # zarr alone would read zeros here
     else:
-        middle = len(content) // 2
-        flipped = content[:middle] + bytes([content[middle] ^ 0x10]) + content[middle + 1 :]
-        file.write_bytes({"truncated": content[:middle], "altered": flipped, "empty": b""}[damage])
-    with pytest.raises(DataError, match=f"data/{key}"):
+        file.write_bytes({"truncated": content[: len(content) // 2], "empty": b""}[damage])
+    with pytest.raises(DataError, match=f"data/{key}/.* (is missing|its header wants {len(content)}).*restore it"):
+        EpisodeStore.open(store.path)
+
+
+@pytest.mark.parametrize("key", ["action", "cloud", "rgb"])
+def test_altered_rows_are_found_when_read_and_not_before(store, key):
+    file = chunk(store, key)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0x10
+    file.write_bytes(content)
+    again = EpisodeStore.open(store.path)
+    with pytest.raises(DataError, match=f"data/{key}/0.* does not match its checksum at steps 0 to 7.*restore it"):
+        again.load(key)
+    for other in set(again.keys) - {key}:
+        again.load(other)
+
+
+def test_a_damaged_header_or_checksum_is_found_when_read(store):
+    header = store.path / "data/rgb/.zarray"
+    good = header.read_text()
+    wide = good.replace("\n  4,\n  4,\n  3\n", "\n  2,\n  8,\n  3\n")
+    assert wide != good
+    header.write_text(wide)
+    with pytest.raises(DataError, match=r"rgb/.* does not match its checksum"):
+        EpisodeStore.open(store.path).load("rgb")
+    header.write_text(good)
+    sums = store.path / "checksums/data/cloud/0"
+    sums.write_bytes(sums.read_bytes() + bytes(4))
+    with pytest.raises(DataError, match="checksums/data/cloud is damaged"):
+        EpisodeStore.open(store.path).load("cloud")
+    sums.unlink()
+    with pytest.raises(DataError, match="checksums/data/cloud is damaged or missing"):
+        EpisodeStore.open(store.path).load("cloud")
+
+
+def test_damaged_bounds_are_refused(store):
+    (store.path / "meta/seeds/0").write_bytes(np.array([4, 8]).tobytes())
+    with pytest.raises(DataError, match="meta/seeds/0 does not match its checksum"):
         EpisodeStore.open(store.path)
 
 
@@ -189,28 +356,6 @@ def test_failure_while_writing_leaves_the_old(store, monkeypatch):
         EpisodeStore.write(store.path, episodes((4,)), [9], META)
     assert EpisodeStore.open(store.path).seeds.tolist() == [4, 7]
     assert [entry.name for entry in store.path.parent.iterdir()] == [store.path.name]
-
-
-def test_archives_of_dp3(tmp_path):
-    """As DP3 writes them: other names, colours behind xyz, no metadata, no checksums."""
-    group = zarr.create_group(tmp_path / "dp3.zarr", zarr_format=2)
-    data = {
-        "point_cloud": np.random.default_rng(0).normal(size=(7, 16, 6)).astype(np.float32),
-        "state": np.ones((7, 9), np.float32),
-        "action": np.ones((7, 4), np.float32),
-        "img": np.zeros((7, 4, 4, 3), np.uint8),
-    }
-    for key, array in data.items():
-        group.create_array(f"data/{key}", data=array)
-    group.create_array("meta/episode_ends", data=np.array([3, 7]))
-    store = EpisodeStore.open(tmp_path / "dp3.zarr")
-    assert store.keys == ["action", "cloud", "rgb", "state"]
-    assert np.array_equal(store.load("cloud"), data["point_cloud"])
-    assert np.array_equal(Demonstrations.from_store(store).arrays["cloud"], data["point_cloud"][..., :3])
-    assert np.array_equal(Demonstrations.from_store(store, colour=True).arrays["cloud"], data["point_cloud"])
-    assert store.lengths.tolist() == [3, 4]
-    assert len(store.seeds) == 0
-    assert store.meta == {}
 
 
 @pytest.mark.parametrize("ends", [[3, 8], [3, 6], [5, 3, 7], [0, 7]])

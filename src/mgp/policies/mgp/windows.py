@@ -116,7 +116,7 @@ class LongWindows(Windows):
         soon = self.length // self.per
         tokens = corrupt_long(clean, length, executed, donor, soon, self.vocabulary, masking, generator)
         history, first = self.encoder.history, self.encoder.first
-        times = demos.history(time, history, 1, first)
+        times = demos.history(time, history, first)
         if masking.foreign_frame:
             foreign = (torch.rand(count, generator=generator) < masking.foreign_frame) & (executed > 0)
             alike = demos.history(self._alike(time, episode, generator), history)
