@@ -7,8 +7,8 @@
     .zattrs            format, instructions, and what the recordings are (description.py)
 
 Opening reads headers and `meta` alone; rows are read when asked for and verified when first read. Files hold plain
-rows: 100 random frames of 24 kB cost 1.2 times what they cost from memory (3 ms more when first read, to verify them),
-and 230 times from chunks of 1 MiB compressed as DP3 does it, which save 0.43 of the disk (benchmarks/store.py).
+rows: 100 random frames of 24 kB cost 1.2 to 1.4 times what memory costs (1.3 ms; 3 ms when first read, to verify them),
+and 230 times in chunks of 1 MiB compressed as DP3 does it, which save 0.43 of the disk (benchmarks/store.py).
 
 Stores of format 1 (compressed, one checksum an array) and archives of DP3 itself (point_cloud, img; no metadata) can be
 read. Nothing is ever unpickled.
