@@ -7,7 +7,7 @@ import platform
 import subprocess
 from pathlib import Path
 
-from mgp.evaluation.parallel import cores
+from mgp.processes import cores
 
 SOURCE = Path(__file__).resolve().parents[1]
 DIRTY, UNKNOWN = "+dirty", "unknown"
