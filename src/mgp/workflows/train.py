@@ -13,7 +13,7 @@ from mgp.config import TaskConfig
 from mgp.data.collect import collect
 from mgp.data.demonstrations import Demonstrations
 from mgp.data.store import EpisodeStore
-from mgp.envs import is_env
+from mgp.envs import check_env, is_env
 from mgp.errors import ConfigError, DataError
 from mgp.evaluation.evaluate import evaluate
 from mgp.evaluation.provenance import commit
@@ -35,6 +35,8 @@ def train(
     code = commit()  # before hours in which the files may change
     where = pick_device(device)
     task, simulated = config.task, is_env(config.task.name)
+    if data is None and not simulated:
+        check_env(task.name)  # own recordings come with a store
     run, data = run or run_path(config), data or store_path(task)
     if simulated and rank == 0 and not data.exists():
         collect_for(task, data)
