@@ -35,6 +35,9 @@ EXPECTED = {  # words that the help of each command must show
 }  # fmt: skip
 
 
+TRAIN = ["train", "--task", "assembly"]
+
+
 def fails(words: list[str], capsys) -> str:
     """Run a command that must end with exit code 2; returns what it said."""
     with pytest.raises(SystemExit) as caught:
@@ -85,22 +88,23 @@ def test_an_unknown_command(capsys):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["train", "--method", "mgp-shrt"], "unknown method 'mgp-shrt'. Did you mean 'mgp-short'?"),
-        (["train", "--method=mgp-shrt"], "Did you mean 'mgp-short'?"),
+        (["train"], "nothing to learn from was named: give --task"),
+        ([*TRAIN, "--method", "mgp-shrt"], "unknown method 'mgp-shrt'. Did you mean 'mgp-short'?"),
+        ([*TRAIN, "--method=mgp-shrt"], "Did you mean 'mgp-short'?"),
         (["train", "--preset", "metaworld-long"], "`mgp train --method mgp-long --task metaworld/assembly`"),
         (["train", "--preset=dynamic-short", "--task", "x"], "`mgp train --method mgp-short --task metaworld-dynamic/"),
         (["train", "--preset", "mine"], "presets are now a method and a task"),
         (["train", "--task", "asembly"], "unknown metaworld task 'asembly'. Did you mean 'assembly'?"),
         (["train", "--task", "metawrld/assembly"], "Did you mean 'metaworld'?"),
-        (["train", "--task.name", "metaworld/asembly"], "Did you mean 'assembly'?"),
-        (["train", "--option", "points"], "--option points: write NAME=VALUE"),
-        (["train", "--training.stepz", "5"], "--training.steps"),
-        (["train", "--training.steps", "many"], "--training.steps"),
-        (["train", "--training.steps", "0"], "TrainingConfig.steps = 0: must be above 0"),
-        (["train", "--policy.horizon", "medium"], "short"),
-        (["train", "--method", "bc", "--policy.horizon", "short"], "--policy.horizon"),
-        (["train", "--task.observation", "state"], "choose encoder.frame = 'world'"),
-        (["train", "--policy.transformer.heads", "3"], "is no multiple of heads = 3"),
+        ([*TRAIN, "--task.name", "metaworld/asembly"], "Did you mean 'assembly'?"),
+        ([*TRAIN, "--option", "points"], "--option points: write NAME=VALUE"),
+        ([*TRAIN, "--training.stepz", "5"], "--training.steps"),
+        ([*TRAIN, "--training.steps", "many"], "--training.steps"),
+        ([*TRAIN, "--training.steps", "0"], "TrainingConfig.steps = 0: must be above 0"),
+        ([*TRAIN, "--policy.horizon", "medium"], "short"),
+        ([*TRAIN, "--method", "bc", "--policy.horizon", "short"], "--policy.horizon"),
+        ([*TRAIN, "--task.observation", "state"], "choose encoder.frame = 'world'"),
+        ([*TRAIN, "--policy.transformer.heads", "3"], "is no multiple of heads = 3"),
         (["train", "--data", "no/such.zarr"], "there is no store at no/such.zarr"),
         (["collect", "metaworld/asembly"], "Did you mean 'assembly'?"),
         (["collect", "metaworld/asembly", "--episodes", "1"], "Did you mean 'assembly'?"),
