@@ -5,7 +5,6 @@ The ways take turns in one run, so that a noisy machine hits all alike; the page
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,15 +13,14 @@ import numcodecs
 import numpy as np
 import torch
 import zarr
-from mgp.training.build import build_network
-from mgp.training.stages import PolicyStage
 
 import mgp  # noqa: F401  sets OpenMP's waiting policy
 from benchmarks.training import interleaved, table
 from mgp.data.demonstrations import Demonstrations, keyed_generator
 from mgp.data.lazy import LazyArray
 from mgp.data.store import EpisodeStore
-from mgp.presets import get_preset
+from mgp.policies import policy_class
+from mgp.presets import get_config
 
 STEPS, POINTS, WIDTH = 200, 1024, 6  # of an episode; a frame of 24 kB
 FRAMES = 100  # of a training step
@@ -42,7 +40,7 @@ def episodes(count: int) -> Iterator[dict[str, np.ndarray]]:
 
 def run(count: int = 40, rounds: int = 30) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        store = EpisodeStore.write(Path(folder, "plain"), episodes(count), range(count), {})
+        store = EpisodeStore.write(Path(folder, "plain"), episodes(count), range(count), {"actions": "displacement"})
         memory = Demonstrations.from_store(store, memory=2**40)
         lazy = Demonstrations.from_store(store, memory=0)
         assert isinstance(lazy.arrays["cloud"], LazyArray)
@@ -86,14 +84,20 @@ def gathers(folder: Path, memory: Demonstrations, lazy: Demonstrations, rounds: 
 
 def steps(memory: Demonstrations, lazy: Demonstrations, rounds: int) -> None:
     """A whole step of training MGP-Short, forward and backward."""
-    config = get_preset("metaworld-short")
-    config = dataclasses.replace(config, encoder=dataclasses.replace(config.encoder, colour=True))
-    network = build_network(config, memory.first(4))
+    config = get_config("mgp-short", "assembly")
+    policy = policy_class(config.policy.name).build(config, memory.first(4))
+    first, last = policy.stages()
+    policy.loss(first, policy.source(first, memory.first(4)).draw(first.batch, keyed_generator(0)), keyed_generator(0))
+    policy.begin_stage(last)  # with the codes that this step has drawn
     ways = {}
     for name, data in (("memory", memory), ("store", lazy)):
-        stage, turn = PolicyStage(network, data, config, torch.device("cpu")), iter(range(10**6))
-        # both draw the same batches
-        ways[name] = lambda stage=stage, turn=turn: stage.loss(stage.batch, keyed_generator(next(turn)))[0].backward()
+        source, turn = policy.source(last, data), iter(range(10**6))
+
+        def step(source=source, turn=turn) -> None:  # both draw the same batches
+            key = next(turn)
+            policy.loss(last, source.draw(last.batch, keyed_generator(key)), keyed_generator(key, 1))[0].backward()
+
+        ways[name] = step
     table("a step of MGP-Short", "memory", interleaved(ways, rounds))
 
 

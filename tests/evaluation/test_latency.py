@@ -11,9 +11,9 @@ from mgp.evaluation import Latency, measure, measure_both
 class Slow(ToyPolicy):
     """5 ms a plan, 200 ms for the first ever."""
 
-    def plan(self, observation, observed=None):
-        time.sleep(0.005 if self.seen else 0.2)
-        return super().plan(observation, observed)
+    def plan(self, *arguments):
+        time.sleep(0.005 if self.frames_seen else 0.2)
+        return super().plan(*arguments)
 
 
 class SlowEyes(ToyEnv):

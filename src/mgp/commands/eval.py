@@ -41,7 +41,7 @@ class Eval:
 
 def main(arguments: list[str]) -> None:
     args, run = parse(arguments)
-    if not is_env(args.env or run.config.task.name):
+    if args.env is None and not is_env(run.config.task.name):
         print(describe_open_loop(evaluate_held_out(run, args.sampling, args.device), run))
         return
     missing = Missing(args.missing, args.missing_burst, args.missing_from)

@@ -27,12 +27,14 @@ def write_report(runs: Sequence[Path], output: Path) -> Path:
 
 def page(runs: Sequence[RunFolder]) -> str:
     evaluations = [one for run in runs for one in run.evaluations]
+    only_recordings = not evaluations and any(run.open_loop for run in runs)
     return render(
         "page",
         title=_title(evaluations, runs),
         lead=_lead(evaluations, runs),
         sections=[
-            sections.success(evaluations),
+            *([] if only_recordings else [sections.success(evaluations)]),
+            sections.held_out(runs),
             sections.compared(evaluations),
             sections.latency(evaluations),
             sections.rollouts(evaluations),
@@ -61,7 +63,7 @@ def _lead(evaluations: Sequence[Evaluation], runs: Sequence[RunFolder]) -> list[
     facts += [f"from {name}" for name in unique(map(seen_by, evaluations))]
     facts += [f"{n} demonstrations" for n in unique(str(o.demonstrations) for o in evaluations if o.demonstrations)]
     facts += unique(map(_episodes, evaluations))
-    facts += [f"preset {name}" for name in unique(str(run.setting("preset") or "") for run in runs) if name]
+    facts += [f"method {name}" for name in unique(str(run.setting("method") or "") for run in runs) if name]
     return facts
 
 

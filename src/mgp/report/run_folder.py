@@ -11,6 +11,7 @@ from typing import Any
 
 from mgp.errors import DataError, MGPError
 from mgp.evaluation.confidence_record import ConfidenceStudy
+from mgp.evaluation.open_loop import FIGURES, OpenLoop
 from mgp.evaluation.record import Evaluation, cloud_kind
 from mgp.report.words import seen
 
@@ -28,6 +29,7 @@ class RunFolder:
     curves: dict[tuple[str, str], list[tuple[float, float]]] = field(default_factory=dict)
     checks: list[tuple[float, float, int]] = field(default_factory=list)  # (step, success, episodes) while training
     evaluations: list[Evaluation] = field(default_factory=list)
+    open_loop: OpenLoop | None = None  # of `mgp eval` on recordings that no simulator knows
     studies: list[ConfidenceStudy] = field(default_factory=list)  # of `mgp analyze confidence`
     missing: list[str] = field(default_factory=list)  # sentences for the reader
 
@@ -66,7 +68,12 @@ def read_run(folder: Path) -> RunFolder:
     unasked = run.setting("training.eval_every") == 0 and not (folder / "evals.csv").exists()
     for line in () if unasked else _table(run, "evals.csv", "success during training", ("step", "success", "episodes")):
         run.checks.append((float(line["step"]), float(line["success"]), int(float(line["episodes"]))))
-    for path in sorted(set((folder / "eval").glob("*.json")) - {folder / "eval" / TOKENIZER}):
+    if (folder / "eval" / FIGURES).exists():
+        try:
+            run.open_loop = OpenLoop.load(folder / "eval" / FIGURES)
+        except MGPError as error:
+            run.missing.append(str(error))
+    for path in sorted(path for path in (folder / "eval").glob("*.json") if path.name not in (TOKENIZER, FIGURES)):
         try:
             run.evaluations.append(Evaluation.load(path))
         except MGPError as error:
@@ -76,7 +83,7 @@ def read_run(folder: Path) -> RunFolder:
             run.studies.append(ConfidenceStudy.load(path))
         except MGPError as error:
             run.missing.append(str(error))
-    if not run.evaluations:
+    if not run.evaluations and run.open_loop is None:
         run.missing.append(f"{folder / 'eval'} holds no evaluation: run `mgp eval {folder}`")
     return run
 

@@ -13,6 +13,7 @@ from mgp.evaluation.statistics import mean_of_top
 from mgp.policies.base import PlanTrace
 from mgp.report import comparisons, tables
 from mgp.report.figures import MASK_COLOURS, confidence_map, mask_map, success_curve, training_curve
+from mgp.report.open_loop import open_loop
 from mgp.report.pictures import animation, spread, still
 from mgp.report.run_folder import RunFolder
 from mgp.report.template import render
@@ -43,6 +44,12 @@ def compared(evaluations: Sequence[Evaluation]) -> Markup:
         title = with_sight("The same episodes, solved", evaluations)
         parts += render("pairs", title=title, rows=found[:ROLLOUTS], more=len(found) - ROLLOUTS)
     return parts
+
+
+def held_out(runs: Sequence[RunFolder]) -> Markup:
+    """Predictions against recordings, of runs without a simulator."""
+    values = open_loop(runs)
+    return NOTHING if values is None else render("open_loop", **values)
 
 
 def latency(evaluations: Sequence[Evaluation]) -> Markup:

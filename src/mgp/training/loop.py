@@ -83,7 +83,7 @@ class Trainer:
     def _stage(self, number: int, stage: Stage, resume: Path | None) -> None:
         if resume is None:
             self.progress.stage, self.progress.step, self.average = number, 0, {}
-        else:  # a tokenizer must be loaded before a later stage turns actions into tokens
+        else:  # what earlier stages learned must be there before this one begins
             restore(resume, self.policy)
         last = number == len(self.policy.stages()) - 1
         parameters = self.policy.begin_stage(stage)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mgp.config import Sampling
-from mgp.envs import is_env
+from mgp.envs import check_env, is_env
 from mgp.errors import ConfigError
 from mgp.evaluation.evaluate import evaluate
 from mgp.evaluation.missing import NONE, Missing
@@ -38,7 +38,9 @@ def evaluate_run(
     sampling = sampling or trained
     changes = {key: value for key, value in asdict(sampling).items() if value != asdict(trained)[key]}
     task = env_name or config.task.name
-    if not is_env(task):
+    if env_name is not None:
+        check_env(env_name)
+    elif not is_env(task):
         raise ConfigError(
             f"{task!r} is no environment, so that nothing can be driven: `mgp eval` shows the error on held-out"
             " episodes of such recordings; or name an environment by --env"
