@@ -54,6 +54,7 @@ class TaskConfig:
     # of the environment, e.g. points, cloud; given by --option NAME=VALUE, and checked by the environment itself
     options: Annotated[dict[str, Any], tyro.conf.Suppress] = field(default_factory=dict)
     actions: Literal["displacement", "absolute"] | None = None  # of own recordings that do not say it themselves
+    keys: tuple[str, ...] = ()  # of a store's observations those to look at, e.g. state rgb_wrist; none named: all
     demonstrations: int = 10  # episodes to learn from, without the held-out ones; 0 = all there are
     seed: int = 0  # first candidate seed of the demonstrations
     held_out: int = 0  # last episodes of the store that are kept apart, to measure the error of predictions on them

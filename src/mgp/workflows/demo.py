@@ -14,8 +14,8 @@ from mgp.policies.config import RunConfig
 from mgp.presets import get_config
 from mgp.processes import cores
 from mgp.runs import Run, run_path, store_path
+from mgp.workflows.demonstrations import collect_for
 from mgp.workflows.evaluate import evaluate_run
-from mgp.workflows.train import collect_for
 
 METHODS = ("mgp-short", "mgp-long")
 
