@@ -8,8 +8,6 @@ from torch import Tensor
 
 from mgp.data.rows import Rows
 
-PIECE_BYTES = 2**24  # read at once where whole rows are then cut
-
 
 class LazyArray:
     """`array[index]` reads rows (..., *shape[1:]) for an index tensor of any shape, a slice, or a number.
