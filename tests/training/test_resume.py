@@ -26,7 +26,11 @@ from mgp.tokenizer.codebook import Codebook
 from mgp.training.checkpoint import checkpoints, newest
 
 METHODS = [name for name in methods() if not name.startswith("paper-")]  # those are the same policies, only larger
-POINTS = ["half a file", "before the description", "before the rename", "after the rename", "before removing the old"]
+# of a save, and the how manieth time that a process comes there it dies
+POINTS = {
+    "half a file": 3, "before the description": 3, "before the rename": 3, "after the rename": 3,
+    "before removing the old": 2,
+}  # fmt: skip
 
 
 def tensors(run: Path) -> dict[str, torch.Tensor]:
@@ -77,12 +81,12 @@ def eventful(method: str, observation: str, every: int) -> RunConfig:
     changes = {"augmentation.cloud_noise": 0.01, "augmentation.state_noise": 0.1, "training.auxiliary": 0.5}
     if observation == "cloud":
         changes |= {"augmentation.rotation": 20.0, "augmentation.stretch": 0.1}
-    return small.tiny_of(method, observation, **changes, **{"training.steps": 14, "training.checkpoint_every": every})
+    return small.tiny_of(method, observation, **changes, **{"training.steps": 10, "training.checkpoint_every": every})
 
 
 def stop(method: str, observation: str, run: Path, whole: Path) -> None:
     """In each stage, steps after its last checkpoint; in the last one before its first checkpoint, too."""
-    config = eventful(method, observation, 2)
+    config = eventful(method, observation, 4)
     stages = [stage.name for stage in child.trainer(config, run).policy.stages()]
     for number, (stage, step) in enumerate([*((name, 5) for name in stages), (stages[-1], 1)]):
         broken = run / str(number)
@@ -98,8 +102,8 @@ def stop(method: str, observation: str, run: Path, whole: Path) -> None:
 def kill(method: str, observation: str, run: Path, whole: Path, server) -> None:
     """At every point of a save; each process goes on where the one before it died, through all stages."""
     config = eventful(method, observation, 1)
-    for where in POINTS:
-        process = server.Process(target=child.train_and_die, args=(config, run, where, 3 if "old" not in where else 2))
+    for where, times in POINTS.items():
+        process = server.Process(target=child.train_and_die, args=(config, run, where, times))
         process.start()
         process.join(60)
         assert process.exitcode == -signal.SIGKILL, where
@@ -296,6 +300,17 @@ def test_a_run_of_another_configuration_is_refused_with_what_differs(trained):
     trainer.demonstrations = trainer.demonstrations.first(2)
     with pytest.raises(CheckpointError, match=r"demonstrations \[0, 1, 2, 3, 4\] \(asked: \[0, 1\]\)"):
         trainer.train()
+
+
+def test_an_option_of_the_environment_that_is_no_longer_asked_for_is_another_configuration(trained):
+    config, run = trained
+    trainer = child.trainer(config, run)
+    before = config.changed({"task.options": {"points": 8}})
+    about = {"config": before.to_json(), "demonstration_seeds": [0, 1, 2, 3, 4]}
+    with pytest.raises(CheckpointError, match=r"task\.options\.points = 8 \(asked: None\)"):
+        trainer._check_same(about)
+    trainer.config = before
+    trainer._check_same(about)
 
 
 def test_a_run_from_before_a_field_was_added_has_its_default(trained):

@@ -68,8 +68,9 @@ class Trainer:
     def _check_same(self, meta: dict) -> None:
         # a field that came later has its default in an older run
         there, asked = (flat(asdict(config)) for config in (RunConfig.from_json(meta["config"]), self.config))
+        keys = dict.fromkeys((*asked, *there))  # an option of the environment may be in one of them only
         other = [
-            f"{key} = {there.get(key)} (asked: {value})" for key, value in asked.items() if there.get(key) != value
+            f"{key} = {there.get(key)} (asked: {asked.get(key)})" for key in keys if there.get(key) != asked.get(key)
         ]
         if meta["demonstration_seeds"] != list(self.demonstrations.seeds):
             other.append(f"demonstrations {meta['demonstration_seeds']} (asked: {list(self.demonstrations.seeds)})")
