@@ -84,6 +84,11 @@ class LongWindows(Windows):
                 f"masking.foreign_frame = {self.masking.foreign_frame} needs frames of other demonstrations, but"
                 " there is one only: collect more, or set it to 0"
             )
+        if self.masking.foreign_frame and "state" not in demonstrations.arrays:
+            raise ConfigError(
+                f"masking.foreign_frame = {self.masking.foreign_frame} goes by the robot's state, which the"
+                " demonstrations lack: set it to 0"
+            )
         episodes = torch.arange(len(demonstrations.ends))
         starts = [demonstrations.starts + phase for phase in range(self.per)]
         whole = [demonstrations.action_windows(start, self.size * self.per, episodes) for start in starts]
