@@ -19,7 +19,8 @@ METHODS = [name for name in methods() if not name.startswith("paper-")]  # those
 def step(policy: LearnedPolicy, stage: Stage, source: Any, optimizer: torch.optim.Optimizer, seed: int) -> float:
     policy.train()
     generator = keyed_generator(seed)
-    loss, _ = policy.loss(stage, source.draw(stage.batch, generator), generator)
+    with torch.autocast("cpu", torch.bfloat16, enabled=stage.autocast):
+        loss, _ = policy.loss(stage, source.draw(stage.batch, generator), generator)
     optimizer.zero_grad()
     loss.backward()
     torch.nn.utils.clip_grad_norm_(policy.parameters(), GRADIENT_NORM)

@@ -147,66 +147,6 @@ def test_acting_without_an_observation():
     assert len(trace.executed) == 3
 
 
-def broken(view: dict[str, np.ndarray], how: str) -> dict[str, np.ndarray]:
-    view = {key: value.copy() for key, value in view.items()}
-    if how in ("nan", "inf"):
-        view["cloud"][0, 0, 3, 1] = np.nan if how == "nan" else np.inf
-    elif how == "missing":
-        del view["cloud"]
-    elif how == "points":
-        view["cloud"] = view["cloud"][:, :, :-1]
-    elif how == "width":
-        view["state"] = view["state"][..., :-1]
-    elif how == "text":
-        view["state"] = view["state"].astype(str)
-    elif how == "frames":
-        view = {key: value[:, :1] for key, value in view.items()}
-    elif how == "episodes":
-        view = {key: np.repeat(value, 2, axis=0) for key, value in view.items()}
-    elif how == "flat":
-        view["state"] = view["state"][0]
-    return view
-
-
-@pytest.mark.parametrize("kind", ["short", "long"])
-@pytest.mark.parametrize("how", ["nan", "inf", "missing", "points", "width", "text", "frames", "episodes", "flat"])
-def test_a_bad_observation_is_refused_and_leaves_the_plan_alone(kind, how):
-    policy = small.policy(small.tiny(kind, "cloud", **{"policy.sampling.temperature": 1.0}))
-    views = [small.frames(policy.config, 1, 2, seed=seed) for seed in range(3)]
-    memory = policy.begin([3])
-    undisturbed = [run(policy, memory, view) for view in views]
-    memory = policy.begin([3])
-    again = [run(policy, memory, views[0])]
-    with pytest.raises(ObservationError):
-        policy.plan(broken(views[1], how), memory)
-    again += [run(policy, memory, view) for view in views[1:]]
-    np.testing.assert_array_equal(np.stack(again), np.stack(undisturbed))
-    if kind == "long":
-        assert len(policy.trace(memory, 0).executed) == 3
-
-
-@pytest.mark.parametrize("how", ["nan", "inf", "missing", "points", "width", "text"])
-def test_acting_refuses_bad_frames_too_and_goes_on(how):
-    policy = small.policy(small.tiny("long", "cloud"))
-    view = small.frames(policy.config, 1, 1)
-    good, bad = ({k: v[0, 0] for k, v in each.items()} for each in (view, broken(view, how)))
-    policy.act(good)
-    with pytest.raises(ObservationError):
-        policy.act(bad)
-    assert np.isfinite(policy.act(good)).all()
-
-
-def test_what_is_not_observed_is_not_looked_at():
-    policy = small.policy(small.tiny("long", "cloud"))
-    memory = policy.begin([0, 1])
-    view = small.frames(policy.config, 2, 2)
-    run(policy, memory, view)
-    view["state"][1], view["cloud"][1] = np.nan, np.nan
-    assert np.isfinite(run(policy, memory, view, np.array([True, False]))).all()
-    with pytest.raises(ObservationError, match="observed has shape"):
-        policy.plan(view, memory, np.array([True]))
-
-
 def test_short_holds_without_an_observation_and_the_gripper_goes_on():
     policy = small.policy(small.tiny("short"))
     memory = policy.begin([0, 1])

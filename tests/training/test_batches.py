@@ -265,6 +265,14 @@ def test_a_foreign_frame_moves_as_the_own_does():
     assert torch.equal(alike % 24, time)
 
 
+def test_foreign_frames_need_a_state():
+    config = small.tiny("long", "cloud", **{"policy.masking.foreign_frame": 0.5, "encoder.frame": "world"})
+    data = small.demonstrations("cloud")
+    del data.arrays["state"]
+    with pytest.raises(ConfigError, match="goes by the robot's state, which the demonstrations lack"):
+        source(small.policy(config, data), data)
+
+
 def test_foreign_frames_need_another_demonstration():
     config = small.tiny("long", **{"policy.masking.foreign_frame": 0.5})
     with pytest.raises(ConfigError, match="there is one only"):
