@@ -27,6 +27,7 @@ _PLACES = {
     "augmentation.stretch": 0.0,
     "augmentation.state_noise": 0.02,
     "training.early": 1.0,
+    "training.steps": 3000,
     "policy.tokenizer.steps": 2000,
     "policy.transformer.local": 2,
     "policy.transformer.time": "both",
