@@ -67,3 +67,11 @@ def test_patterns_of_missing_observations_by_flag(run, capsys):
     with pytest.raises(SystemExit):
         main(["eval", str(run), "--missing-burst", "2"])
     assert "give a probability" in capsys.readouterr().err
+
+
+def test_another_sensor_than_trained_with_is_refused(run, capsys):
+    with pytest.raises(SystemExit):
+        main(["eval", str(run), "--option", "cloud=oracle", "--episodes", "1"])
+    said = capsys.readouterr().err
+    assert "option cloud = 'oracle'" in said
+    assert "only depth_noise, camera_shift, horizon may differ" in said

@@ -13,6 +13,8 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 
+# options of an environment that disturb a sensor or the episode; any other makes it another sensor
+DISTURBANCES = ("depth_noise", "camera_shift", "horizon")
 Observation = dict[str, np.ndarray]  # keys: "state", and by observation mode "cloud", "rgb", "depth"
 
 

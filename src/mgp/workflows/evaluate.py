@@ -8,6 +8,7 @@ from typing import Any
 
 from mgp.config import Sampling
 from mgp.envs import check_env, is_env
+from mgp.envs.base import DISTURBANCES
 from mgp.errors import ConfigError
 from mgp.evaluation.evaluate import evaluate
 from mgp.evaluation.missing import NONE, Missing
@@ -47,6 +48,12 @@ def evaluate_run(
         )
     conditions = ({"missing": missing.probability} if missing.probability else {}) | missing.options()
     other = {key: value for key, value in (options or {}).items() if run.spec.options.get(key) != value}
+    for name in other:
+        if name not in DISTURBANCES:
+            raise ConfigError(
+                f"option {name} = {other[name]!r}: the policy was trained with {run.spec.options.get(name)!r} and would"
+                f" see other observations; only {', '.join(DISTURBANCES)} may differ, or train with --option {name}=..."
+            )
     origin = {"trained_on": config.task.name} if task != config.task.name else {}
     result = evaluate(
         run.loader(str(pick_device(device)), **changes),
