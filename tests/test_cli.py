@@ -235,7 +235,7 @@ def test_demonstrations_that_do_not_fit_the_run_are_refused(tmp_path):
 
 def test_stores_of_before_they_said_their_actions_are_asked_of_the_simulator(tmp_path):
     task = small.tiny().task
-    old = small.store(tmp_path / "old.zarr", env=task.name, actions=None, hold_action=[0.0, 0.0, 0.0, 0.0])
+    old = small.store(tmp_path / "old.zarr", env=task.name, actions=None, hold_action=[0.0, 0.0, 0.0])
     assert "actions" not in EpisodeStore.open(old).meta
     found = load_demonstrations(task, old).meta
     assert (found["actions"], found["hold_action"]) == ("displacement", [0.0, 0.0, 0.0, None])
