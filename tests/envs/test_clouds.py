@@ -139,15 +139,16 @@ def test_disturbances_repeat_by_seed_and_step(name, option):
     assert make_env(name, **env.options).options == env.options
 
 
-def test_noise_moves_points_along_their_rays():
-    """Most stay near what they show; of the table, as a robot would see it, a few points leak."""
+def test_noise_moves_points_and_the_table_is_told_by_its_spread(monkeypatch):
+    """Points stay near what they show; were the table taken for exact, much of it would seem to stand above itself."""
     env, clean = make_env("metaworld/push", depth_noise=0.005), make_env("metaworld/push")
     noisy, true = env.reset(seed=0)[0]["cloud"], np.unique(clean.reset(seed=0)[0]["cloud"], axis=0)
     distance = np.linalg.norm(noisy[:, None] - true, axis=2).min(1)
-    assert 0.001 < np.median(distance) < 0.02
-    labels = seen(env, noisy)
-    bodies = [env._sim.model.body(env._sim.model.geom_bodyid[label]).name for label in labels if label >= 0]
-    assert 0 < bodies.count("tablelink") < 256
+    assert 0.001 < np.median(distance) < 0.01
+    assert (distance > 0.05).mean() < 0.02
+    monkeypatch.setattr("mgp.envs.camera_cloud.SURE", 0.0)
+    leaks = np.linalg.norm(env.observe()["cloud"][:, None] - true, axis=2).min(1) > 0.05
+    assert leaks.mean() > 0.2
 
 
 def test_a_displaced_camera_displaces_the_cloud():

@@ -29,7 +29,7 @@ def data() -> mujoco.MjData:
 
 
 def sensor(**options) -> DepthCamera:
-    return DepthCamera(Sight(MODEL, np.array([1]), *SPACE.box), CAMERA, **options)
+    return DepthCamera(Sight(MODEL, np.array([1]), SPACE.table, *SPACE.box), CAMERA, **options)
 
 
 def test_pixels_are_those_of_one_grid(data):
@@ -83,8 +83,11 @@ def test_a_displaced_camera_shows_the_table_displaced(data):
     for seed in range(20):
         frame = sensor(shift=0.01).frame(data, (seed, 0))
         reading = frame.read(frame.pixels((16, 16)))
-        points = CAMERA.position + reading.rays * reading.depth[:, None]
-        heights.append(SPACE.find_table(points[np.isfinite(reading.depth)])[0])
+        hit = np.isfinite(reading.depth)
+        points = CAMERA.position + reading.rays[hit] * reading.depth[hit, None]
+        level, deviation = SPACE.find_table(points, np.abs(reading.rays[hit, 2]))
+        assert deviation < 1e-6
+        heights.append(level)
     assert np.abs(heights).max() < 0.01
     assert np.std(heights) == pytest.approx(0.01 / np.sqrt(3), rel=0.5)
 
@@ -108,16 +111,16 @@ def test_workspace():
         [[0, 0, 0.2], [0, 0, 0.1 + CLEAR / 2], [0.2, 0.2, 0.0], [0.2, 0.2, -0.1], [-0.2, 0, 0], [0.9, 0, 0.5]]
     )
     assert space.keep(points).tolist() == [True, False, True, False, False, False]
-    level, clear = space.find_table(np.array([[0.0, 0.0, 0.11]] * 3 + [[0.0, 0.0, 0.5]]))
-    assert level == pytest.approx(0.01)
-    assert clear == CLEAR
-    assert space.find_table(np.zeros((0, 3))) == (0.0, CLEAR)
-    noisy = np.random.default_rng(0).normal([0, 0, 0.1], [0.1, 0.1, 0.004], (5000, 3))
-    level, clear = space.find_table(noisy)
+    assert space.find_table(np.array([[0, 0, 0.11]] * 3 + [[0, 0, 0.5]]), np.ones(4)) == (pytest.approx(0.01), 0.0)
+    assert space.find_table(np.zeros((0, 3)), np.zeros(0)) == (0.0, 0.0)
+    slopes = np.linspace(0.5, 1.5, 5000)  # depth has one deviation, heights have many
+    noisy = np.random.default_rng(0).normal([0, 0, 0.1], [0.1, 0.1, 1], (5000, 3))
+    noisy[:, 2] = 0.1 + 0.004 * slopes * (noisy[:, 2] - 0.1)
+    level, deviation = space.find_table(noisy, slopes)
     assert abs(level) < 3e-4
-    assert clear == pytest.approx(0.016, rel=0.05)
-    assert space.keep(noisy[np.abs(noisy[:, 2] - 0.1) < 0.02]).mean() > 0.03
-    assert space.keep(noisy[np.abs(noisy[:, 2] - 0.1) < 0.02], clear).mean() < 1e-3
+    assert deviation == pytest.approx(0.004, rel=0.05)
+    assert SPACE.keep(noisy - [0, 0, 0.1]).mean() > 0.03
+    assert SPACE.keep(noisy - [0, 0, 0.1], 4.5 * deviation * slopes).sum() <= 1
 
 
 def test_rectangles_hold_their_boxes():

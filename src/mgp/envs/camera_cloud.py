@@ -24,15 +24,16 @@ from mgp.envs.workspace import CLEAR
 
 COARSE, COARSEST = 16, 8  # strides of the look that counts, and at most
 CANDIDATES = 1.2  # points found for a point of the cloud: farthest-point sampling needs some choice
+SURE = 4.5  # deviations above the table from which on a point is none of it
 AROUND = 0.10  # metres round the hand that are read twice as fine
 
 
 class Crop(Protocol):
     """See Workspace."""
 
-    def keep(self, points: np.ndarray, clear: float = CLEAR) -> np.ndarray: ...
+    def keep(self, points: np.ndarray, clear: float | np.ndarray = CLEAR) -> np.ndarray: ...
 
-    def find_table(self, points: np.ndarray) -> tuple[float, float]: ...
+    def find_table(self, points: np.ndarray, slopes: np.ndarray) -> tuple[float, float]: ...
 
 
 class CameraCloud:
@@ -56,7 +57,7 @@ class CameraCloud:
         if self.stride is not None:
             return self.kept(data, frame.read(frame.pixels((self.stride, self.stride))))
         coarse = frame.read(frame.pixels((COARSE, COARSE)))
-        table = self.crop.find_table(self.places(coarse)) if self.sensor.disturbed else (0.0, CLEAR)
+        table = self.table(coarse) if self.sensor.disturbed else (0.0, 0.0)
         seen = self.kept(data, coarse, *table)
         near = int((np.abs(seen[:, :3] - hand).max(1) < AROUND).sum())
         count = len(seen) + 3 * near  # those near the hand will be four times as many
@@ -67,17 +68,19 @@ class CameraCloud:
         close = frame.pixels((-(-rows // 2), -(-columns // 2)), inside=around)
         return self.kept(data, frame.read(np.concatenate([far, close])), *table)
 
-    def places(self, reading: Reading) -> np.ndarray:
-        """Points (R, 3) of the pixels that show anything."""
+    def table(self, reading: Reading) -> tuple[float, float]:
+        """How much too high the table is seen, and the deviation of depth that it shows."""
         hit = np.isfinite(reading.depth)
-        return self.sensor.camera.position + reading.rays[hit] * reading.depth[hit, None]
+        rays = reading.rays[hit]
+        return self.crop.find_table(self.sensor.camera.position + rays * reading.depth[hit, None], np.abs(rays[:, 2]))
 
-    def kept(self, data: mujoco.MjData, reading: Reading, level: float = 0.0, clear: float = CLEAR) -> np.ndarray:
+    def kept(self, data: mujoco.MjData, reading: Reading, level: float = 0.0, deviation: float = 0.0) -> np.ndarray:
         """Points in the workspace that are not the robot's, (M, 3) or (M, 6) float32; heights count from the table."""
         camera = self.sensor.camera
         hit = np.flatnonzero(np.isfinite(reading.depth))
         points = camera.position + reading.rays[hit] * reading.depth[hit, None]
         points[:, 2] -= level
+        clear = np.maximum(SURE * deviation * np.abs(reading.rays[hit, 2]), CLEAR) if deviation else CLEAR
         inside = self.crop.keep(points, clear)
         hit, points = hit[inside], points[inside]
         if self.robot is not None:

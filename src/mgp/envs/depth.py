@@ -5,14 +5,15 @@ this file tells which object a pixel shows. Goal markers are seen: they
 are seen in the paper's setting, and are all that tells the goal of some tasks.
 
 Pixels that can only show the table, the backdrop or the robot's links are not cast, since whoever makes a cloud drops
-them (`exhaustive=True` casts them; the clouds are equal). With noise the table is cast too, for its points may then
-look as if they stood above it; with a displaced camera the links too, for the self-filter may then miss their edges.
+them (`exhaustive=True` casts them; the clouds are equal). With noise the table is seen too, for its points may then
+look as if they stood above it (a plane needs no casting); with a displaced camera the table, which shows it, and the
+links, since the self-filter may then miss their edges.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import mujoco
 import numpy as np
@@ -38,6 +39,7 @@ class Sight:
 
     model: mujoco.MjModel
     geoms: np.ndarray  # (G,)
+    table: float  # height of its top
     low: tuple[float, float, float]  # of the workspace
     high: tuple[float, float, float]
     markers: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  # (S,) sites, spheres
@@ -46,13 +48,16 @@ class Sight:
     def radii(self) -> np.ndarray:
         return self.model.site_size[self.markers, 0]
 
-    def rectangles(self, data: mujoco.MjData, camera: Camera) -> np.ndarray:
-        """Pixels that these things may cover: top, left, bottom, right (B, 4)."""
-        boxes = self.model.geom_aabb[self.geoms].reshape(-1, 2, 3)
+    def rectangles(self, data: mujoco.MjData, camera: Camera, links: bool = False) -> np.ndarray:
+        """Pixels that these things, and the robot's links if asked, may cover: top, left, bottom, right (B, 4)."""
+        geoms = self.geoms
+        if links:
+            geoms = np.append(geoms, np.flatnonzero(self.model.geom_group == LINK_GROUP))
+        boxes = self.model.geom_aabb[geoms].reshape(-1, 2, 3)
         local = boxes[:, None, 0] + CORNERS * boxes[:, None, 1]
-        turned = local @ data.geom_xmat[self.geoms].reshape(-1, 3, 3).transpose(0, 2, 1)
+        turned = local @ data.geom_xmat[geoms].reshape(-1, 3, 3).transpose(0, 2, 1)
         markers = data.site_xpos[self.markers, None] + CORNERS * self.radii[:, None, None]
-        corners = np.concatenate([turned + data.geom_xpos[self.geoms, None], markers])  # (B, 8, 3)
+        corners = np.concatenate([turned + data.geom_xpos[geoms, None], markers])  # (B, 8, 3)
         # what is kept of a box lies in it, and in the upright box around it cut to the workspace
         low, high = corners.min(1), corners.max(1)
         cut = np.clip((low + high)[:, None] / 2 + CORNERS * (high - low)[:, None] / 2, self.low, self.high)
@@ -81,31 +86,31 @@ class DepthCamera:
         self.noise, self.shift, self.exhaustive = noise, shift, exhaustive
         self.disturbed = noise > 0 or shift > 0
         self.groups = SEEN.copy()
-        if self.disturbed or exhaustive:
+        if exhaustive:
             self.groups[BACKDROP_GROUP] = 1
         if shift > 0 or exhaustive:
             self.groups[LINK_GROUP] = 1
-        self._reach = _reach(camera, np.array(sight.low) - 0.03, np.array(sight.high) + 0.03)
+        self.reach = _reach(camera, np.array(sight.low) - 0.03, np.array(sight.high) + 0.03)
 
     def frame(self, data: mujoco.MjData, moment: Moment = (0, 0)) -> Frame:
         """The image of this moment, read by pieces."""
         return Frame(self, data, moment)
 
-    def worth(self, data: mujoco.MjData) -> np.ndarray:
-        """Rectangles (B, 4) of pixels worth casting."""
-        if self.exhaustive:
-            return np.array([WHOLE])
-        return self._reach[None] if self.disturbed else self.sight.rectangles(data, self.camera)
-
 
 class Frame:
     def __init__(self, owner: DepthCamera, data: mujoco.MjData, moment: Moment):
         self._owner, self._data = owner, data
-        self._worth = owner.worth(data)
-        self._origin = owner.camera.position
+        camera = owner.camera  # as it stands
         if owner.shift > 0:
             way = np.random.default_rng([SHIFT_STREAM, moment[0]]).normal(size=3)
-            self._origin = self._origin + owner.shift * way / np.linalg.norm(way)
+            camera = replace(camera, position=camera.position + owner.shift * way / np.linalg.norm(way))
+        self._origin = camera.position
+        # rectangles (B, 4) of pixels worth reading, and among these those worth casting
+        self._worth = self._solid = np.array([WHOLE])
+        if not owner.exhaustive:
+            self._worth = self._solid = owner.sight.rectangles(data, camera, owner.shift > 0)
+            if owner.disturbed:
+                self._worth = owner.reach[None]
         self._random = np.random.default_rng([NOISE_STREAM, *moment]) if owner.noise > 0 else None
 
     def pixels(self, stride: Stride, inside: Rectangle = WHOLE, outside: Rectangle | None = None) -> np.ndarray:
@@ -132,7 +137,13 @@ class Frame:
         """Depth and colour of pixels (R, 2)."""
         owner, sight, data = self._owner, self._owner.sight, self._data
         rays = owner.camera.through(*((pixels.T + 0.5) / MAX_SIZE))
-        depth, geom = cast_geoms(sight.model, data, self._origin, rays, owner.groups)
+        depth, geom = np.full(len(rays), np.inf), np.full(len(rays), -1, np.int32)
+        solid = slice(None) if self._solid is self._worth else self._inside(pixels)
+        depth[solid], geom[solid] = cast_geoms(sight.model, data, self._origin, rays[solid], owner.groups)
+        if owner.disturbed and not owner.exhaustive:
+            with np.errstate(divide="ignore"):
+                table = (sight.table - self._origin[2]) / rays[:, 2]
+            depth = np.minimum(depth, np.where(table > 0, table, np.inf))
         depth, marker = cast_spheres(data.site_xpos[sight.markers], sight.radii, self._origin, rays, depth)
         if self._random is not None:
             depth = depth + self._random.normal(0.0, owner.noise, len(depth))
@@ -141,6 +152,13 @@ class Frame:
             rgb = owner.colours()[geom]
             rgb[marker >= 0] = sight.model.site_rgba[sight.markers[marker[marker >= 0]], :3]
         return Reading(rays, depth, rgb)
+
+    def _inside(self, pixels: np.ndarray) -> np.ndarray:
+        """Which pixels (R, 2) are worth casting, as indices."""
+        mask = np.zeros((MAX_SIZE, MAX_SIZE), bool)
+        for top, left, bottom, right in self._solid.tolist():
+            mask[top:bottom, left:right] = True
+        return np.flatnonzero(mask[pixels[:, 0], pixels[:, 1]])
 
 
 def _reach(camera: Camera, low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -31,7 +31,7 @@ def metaworld_look(kind: str, scene: Scene, camera: Camera, points: int, noise: 
         oracle = OracleCloud(scene, wide, points)
         return lambda data, hand, moment: oracle(data)
     workspace = _workspace(scene)
-    sight = Sight(scene.model, scene.geoms, *workspace.box, scene.markers)
+    sight = Sight(scene.model, scene.geoms, workspace.table, *workspace.box, scene.markers)
     if kind == "camera":
         sensor = DepthCamera(sight, wide, noise=noise, shift=shift)
         return CameraCloud(sensor, workspace, points, SelfFilter(scene.model, scene.links))
@@ -52,13 +52,13 @@ class PaperCrop:
         self.turn = about_x @ about_y @ np.diag([-1.0, -1.0, 1.0]) @ camera.matrix.T
         self.origin = camera.position
 
-    def keep(self, points: np.ndarray, clear: float = CLEAR) -> np.ndarray:
+    def keep(self, points: np.ndarray, clear: float | np.ndarray = CLEAR) -> np.ndarray:
         """Which of the points (M, 3), in the world, DP3 keeps."""
         turned = (points - self.origin) @ self.turn.T
         return np.all((turned > self.low) & (turned < self.high), axis=1)
 
-    def find_table(self, points: np.ndarray) -> tuple[float, float]:
-        return 0.0, CLEAR  # it takes the table's height for known
+    def find_table(self, points: np.ndarray, slopes: np.ndarray) -> tuple[float, float]:
+        return 0.0, 0.0  # it takes the table's height for known
 
 
 def _workspace(scene: Scene) -> Workspace:

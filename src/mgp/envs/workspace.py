@@ -28,29 +28,31 @@ class Workspace:
         """All that is kept lies in it."""
         return (*self.low, self.hole[0][2] if self.hole else self.table + CLEAR), self.high
 
-    def keep(self, points: np.ndarray, clear: float = CLEAR) -> np.ndarray:
+    def keep(self, points: np.ndarray, clear: float | np.ndarray = CLEAR) -> np.ndarray:
         """Which of the points (M, 3) are wanted, (M,) bool; less than `clear` above the table they are taken for it."""
-        kept = _inside(points, ((*self.low, self.table + clear), self.high))
+        kept = _inside(points, ((*self.low, self.table), self.high))
+        kept &= points[:, 2] > self.table + clear
         if self.hole:
             low, high = np.array(self.hole)
-            kept |= _inside(points, (low + clear, high - clear))
+            kept |= _inside(points, (low + CLEAR, high - CLEAR))
         for wall in self.walls:
             kept &= ~_inside(points, wall)
         return kept
 
-    def find_table(self, points: np.ndarray) -> tuple[float, float]:
-        """By how much the table in the points (M, 3) lies too high, and how far from it to drop points, in metres.
+    def find_table(self, points: np.ndarray, slopes: np.ndarray) -> tuple[float, float]:
+        """By how much the table in the points (M, 3) lies too high, and the deviation of depth it shows, in metres.
 
-        A camera that is not where it is believed to be shows the first, noise the second. Most points near the table's
-        height are the table's, so that their median is it; four deviations from it hardly any of them is left.
+        A camera that is not where it is believed to be shows the first, noise the second. `slopes` (M,): metres that a
+        point sinks for a metre of depth. Most points near the table's height are the table's, so that medians are it.
         """
         inside = np.all((points[:, :2] > self.low) & (points[:, :2] < self.high[:2]), axis=1)
-        heights = points[inside & (np.abs(points[:, 2] - self.table) < SEARCH), 2]
-        if len(heights) == 0:
-            return 0.0, CLEAR
+        inside &= np.abs(points[:, 2] - self.table) < SEARCH
+        if not inside.any():
+            return 0.0, 0.0
+        heights = points[inside, 2]
         level = float(np.median(heights))
-        spread = 1.4826 * float(np.median(np.abs(heights - level)))  # a normal distribution's deviation
-        return level - self.table, max(CLEAR, 4 * spread)
+        deviation = np.median(np.abs(heights - level) / slopes[inside])
+        return level - self.table, 1.4826 * float(deviation)  # of a normal distribution
 
 
 def _inside(points: np.ndarray, box: Box | tuple[np.ndarray, np.ndarray]) -> np.ndarray:

@@ -30,7 +30,7 @@ def so101_look(kind: str, oracle: ColourCaster, workspace: Workspace, noise: flo
     model.geom_group[fingers & shown] = 1
     model.geom_group[links] = LINK_GROUP
     model.geom_group[backdrop] = BACKDROP_GROUP
-    sight = Sight(model, np.flatnonzero(shown & ~links & ~backdrop), *workspace.box)
+    sight = Sight(model, np.flatnonzero(shown & ~links & ~backdrop), workspace.table, *workspace.box)
     paper = kind == "paper"
     sensor = DepthCamera(sight, camera, oracle.colours, noise=noise, shift=shift, exhaustive=paper)
     robot = SelfFilter(model, np.flatnonzero(links))
