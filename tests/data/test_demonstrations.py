@@ -29,10 +29,6 @@ def test_history_repeats_the_first_frame_of_its_own_episode():
     assert times.tolist() == [[0, 0, 0], [0, 0, 1], [2, 3, 4], [5, 5, 5], [5, 6, 7], [8, 8, 8], [9, 10, 11]]
 
 
-def test_history_with_a_stride_ends_at_the_present():
-    assert counted().history(torch.tensor([4, 6]), 3, stride=2).tolist() == [[0, 2, 4], [5, 5, 6]]
-
-
 def test_action_windows_repeat_an_episodes_ends_and_never_reach_its_neighbour():
     windows = counted().action_windows(torch.tensor([-2, 3, 4, 6, 20]), 4, torch.tensor([0, 0, 1, 1, 2]))
     assert windows[..., 0].tolist() == [[0, 0, 0, 1], [3, 4, 4, 4], [5, 5, 6, 7], [6, 7, 7, 7], [11, 11, 11, 11]]

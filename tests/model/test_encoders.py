@@ -200,7 +200,7 @@ def test_limits_are_those_of_what_the_encoder_sees(monkeypatch):
     data = small.demonstrations("cloud")
     config = EncoderConfig(frame="hand")
     whole = fit_normalizer(config, AugmentationConfig(), data)
-    monkeypatch.setattr("mgp.model.observation.BLOCK", 10)
+    monkeypatch.setattr(Demonstrations.pieces, "__kwdefaults__", {"rows": 10})
     parts = fit_normalizer(config, AugmentationConfig(), data)
     assert all(torch.equal(a, b) for a, b in zip(whole.state_dict().values(), parts.state_dict().values(), strict=True))
     about = data.arrays["cloud"] - data.arrays["state"][:, None, :3]

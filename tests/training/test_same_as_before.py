@@ -64,7 +64,15 @@ SHORT = MGPConfig(
 )
 LONG = replace(SHORT, horizon="long", tokenizer=replace(SHORT.tokenizer, window=16))
 TRAINING = TrainingConfig(
-    steps=20, batch=8, segment=2, learning_rate=1e-3, warmup=2, auxiliary=0.5, eval_every=0, checkpoint_every=1000
+    steps=20,
+    batch=8,
+    segment=2,
+    learning_rate=1e-3,
+    warmup=2,
+    auxiliary=0.5,
+    precision="bf16",
+    eval_every=0,
+    checkpoint_every=1000,
 )
 PLAIN = AugmentationConfig(points=8, cloud_noise=0.01)
 WARPED = replace(PLAIN, rotation=10.0, stretch=0.1)
