@@ -126,7 +126,7 @@ class TrainingConfig:
     weight_decay: float = 1e-6
     auxiliary: float = 0.0  # weight of a regression of the next actions from the condition alone; teaches the encoder
     ema_decay: float = 0.995  # of the weights used for acting
-    precision: Literal["bf16", "fp32"] = "bf16"  # of autocast
+    precision: Literal["auto", "bf16", "fp32"] = "auto"  # of autocast; auto: bf16 where the processor has it
     eval_every: int = 500  # steps between evaluations in training; 0 = none
     eval_episodes: int = 20
     checkpoint_every: int = 500

@@ -43,7 +43,7 @@ class Stage:
     warmup: int = 50
     weight_decay: float = 0.0
     averaged: bool = False  # act with averaged weights (training.ema_decay)
-    autocast: bool = False  # as training.precision says
+    autocast: bool = False  # in bfloat16, if training.precision says so
 
 
 @dataclass
@@ -113,7 +113,7 @@ class LearnedPolicy(nn.Module, Policy):
                 training.warmup,
                 training.weight_decay,
                 averaged=True,
-                autocast=training.precision == "bf16",
+                autocast=training.precision != "fp32",
             ),
         )
 

@@ -24,6 +24,7 @@ from mgp.training.checkpoint import Progress, folder_of, newest, restore, save_c
 from mgp.training.interrupt import hold_interrupts
 from mgp.training.log import MetricsLog
 from mgp.training.memory import keep_freed_memory
+from mgp.training.precision import has_bf16
 
 PROBE = (10, 30)  # steps timed to turn a budget in minutes into a number of steps
 GRADIENT_NORM = 1.0  # at most
@@ -150,7 +151,8 @@ class Trainer:
             warm = min(1.0, (step + 1) / max(1, stage.warmup))
             group["lr"] = stage.learning_rate * warm * 0.5 * (1 + math.cos(math.pi * step / total))
         self.policy.train()
-        with torch.random.fork_rng(), torch.autocast(self.device.type, torch.bfloat16, enabled=stage.autocast):
+        half = stage.autocast and (training.precision == "bf16" or has_bf16(self.device))
+        with torch.random.fork_rng(), torch.autocast(self.device.type, torch.bfloat16, enabled=half):
             torch.manual_seed(keyed_generator(*key, 1).initial_seed())  # dropout draws from the default generator
             batch = source.draw(-(-stage.batch // self.world), generator).to(self.device)
             loss, figures = self.policy.loss(stage, batch, generator)
