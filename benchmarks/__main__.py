@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks import clouds, training
+from benchmarks import clouds, store, training
 
 if __name__ == "__main__":
-    for module in (clouds, training):
+    for module in (clouds, store, training):
         print(f"\n== {module.__name__} ==")
         module.run()

@@ -7,6 +7,7 @@ Each tile shows a task after reset: the picture, and below it the cloud from the
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image, ImageDraw
@@ -39,8 +40,8 @@ def tile(task: str, seed: int = 0, points: int = 512) -> Image.Image:
     return image
 
 
-def run(path: str = "docs/metaworld-clouds.png") -> None:
-    names = tasks()
+def run(path: str = "docs/metaworld-clouds.png", names: Sequence[str] = ()) -> None:
+    names = names or tasks()
     rows = -(-len(names) // COLUMNS)
     sheet = Image.new("RGB", (COLUMNS * SIZE, rows * (HEADER + 2 * SIZE)), "white")
     for i, task in enumerate(names):
@@ -50,4 +51,4 @@ def run(path: str = "docs/metaworld-clouds.png") -> None:
 
 
 if __name__ == "__main__":
-    run(*sys.argv[1:])
+    run(*sys.argv[1:2])

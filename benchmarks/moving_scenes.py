@@ -7,6 +7,7 @@ step and how far the scene has moved by then. The animation shows the five side 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -52,8 +53,8 @@ def film(task: str) -> list[np.ndarray]:
     return frames
 
 
-def run(path: str = "docs/metaworld-dynamic.png") -> None:
-    names = [task for task in tasks() if task != "basketball-midway"]  # looks like basketball, only later
+def run(path: str = "docs/metaworld-dynamic.png", names: Sequence[str] = ()) -> None:
+    names = names or [task for task in tasks() if task != "basketball-midway"]  # looks like basketball, only later
     strips = [strip(task) for task in names]
     sheet = Image.new("RGB", (strips[0].width, sum(one.height for one in strips)), "white")
     for row, one in enumerate(strips):
@@ -66,4 +67,4 @@ def run(path: str = "docs/metaworld-dynamic.png") -> None:
 
 
 if __name__ == "__main__":
-    run(*sys.argv[1:])
+    run(*sys.argv[1:2])

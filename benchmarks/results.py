@@ -3,34 +3,43 @@
     metaworld      Short, Long, w/o SM and Full on the five tasks of the README; 13 minutes of one core a task
     sweeps         temperature and refinement steps on two of them
     missing        the same policies, observations withheld
+    robustness     the same policies, noisy depth and a displaced camera
     dynamic        scenes that move: trained there, and zero-shot from the static task
     non-markovian  buttons pressed in an order that no frame tells
     sorting        a towel sorted by a light that went off, with and without missing observations
+    edition        `edition TABLE REASON`: a fresh test block for a table, for a change of code that no preset shows
 
-Trains what is not trained yet (runs/), then evaluates, sampled as the preset says. "assembly@1" is assembly with
-training seed 1, 0 is the default; each seed has rows of its own. The evaluation seeds begin at 60000: those of 10000
-and of 30000 on were looked at while training was tuned. The column evaluation_seeds tells those of each row; metaworld,
-sweeps and missing have 50000 on.
+Trains what is not trained yet (runs/), then evaluates, sampled as the preset says. A row pools the training seeds 0, 1
+and 2; "assembly@1" is assembly with training seed 1 alone, "assembly@0,1" with two. The evaluation seeds are a test
+block that the ledger results/blocks.csv gives (`mgp.evaluation.seeds` has the rules): the same one for all methods of
+an edition, a fresh one if a preset has changed. Nothing of a dirty commit is taken. metaworld, sweeps and missing are
+one table to the ledger, so that they have the same episodes.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mgp.commands.eval import describe, evaluate_run, result_row
-from mgp.commands.train import train
 from mgp.envs import env_names
 from mgp.errors import ConfigError, MGPError, UnknownNameError
-from mgp.evaluation import table
+from mgp.evaluation import rows, seeds
 from mgp.evaluation.missing import Missing
-from mgp.presets import get_preset
-from mgp.runs import SUMMARY, Run, for_task, run_path
+from mgp.evaluation.provenance import commit, reproducible
+from mgp.policies.config import RunConfig
+from mgp.presets import get_config
+from mgp.runs import SUMMARY, Run, load_policy, run_path
+from mgp.workflows.evaluate import describe, evaluate_run
+from mgp.workflows.rows import result_row
+from mgp.workflows.train import train
 
-SEED = 60_000
+RESULTS = Path("results")
+TRAININGS = (0, 1, 2)
+METHODS = ("mgp-short", "mgp-long")
 METAWORLD = ("assembly", "disassemble", "stick-push", "push", "drawer-open")
 STATIC = {  # each moving scene and the static task it is a twin of
     "basketball": "basketball",
@@ -44,65 +53,110 @@ SWEEP = [{"temperature": value} for value in (0.25, 0.5, 1.0)] + [{"refine_steps
 
 
 class Table:
-    """Rows of one results/*.csv."""
+    """Rows of one results/*.csv; `edition`: the table in the ledger, if it shares the episodes of another."""
 
-    def __init__(self, name: str, episodes: int = 50):
-        self.path, self.episodes = Path("results") / f"{name}.csv", episodes
+    def __init__(self, name: str, episodes: int = 50, edition: str | None = None):
+        self.path, self.episodes, self.edition = RESULTS / f"{name}.csv", episodes, edition or name
 
-    def add(self, run: Run, changes: dict[str, Any], missing: float = 0.0, env: str | None = None) -> None:
-        sampling = replace(get_preset(run.config.preset).sampling, **changes)
-        own = not missing and env is None
+    def add(
+        self,
+        group: Sequence[Run],
+        changes: dict[str, Any],
+        missing: float = 0.0,
+        env: str | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        """One row: runs that differ in the training seed only."""
+        config = group[0].config
+        preset = get_config(config.method, config.task.name).policy.sampling
+        sampling = preset.changed(**changes)
+        own = not missing and env is None and not options
         timed = own and set(changes) <= {"variant"}  # each variant thinks for a time of its own
-        result = evaluate_run(run, sampling, self.episodes, SEED, Missing(missing), latency=timed, env_name=env)
-        print(describe(result), flush=True)
-        table.append(self.path, [result_row(run, result, own and not changes)])
+        trained = config.task.name
+        for run in group:  # a row would refuse it too, but after the episodes of a test block were spent on it
+            check_clean(run.trained_at, f"{run.folder} was trained at commit")
+        block = seeds.claim(
+            RESULTS / seeds.LEDGER,
+            self.edition,
+            load_policy(group[0].policy_checkpoint).with_sampling(**vars(sampling)).label,
+            trained if env is None else f"{env} (trained on {trained})",
+            preset_digest(config),
+            commit(),
+        )
+        first = seeds.block_seeds(block, self.episodes)[0]
+        results = []
+        for run in group:
+            conditions = {"latency": timed, "env_name": env, "options": options}
+            result = evaluate_run(run, sampling, self.episodes, first, Missing(missing), **conditions)
+            print(describe(result), flush=True)
+            results.append(result)
+        rows.add_rows(self.path, [result_row(group, results, own and not changes)])
 
-    def add_variants(self, run: Run, missing: float = 0.0, env: str | None = None) -> None:
-        for changes in VARIANTS if run.config.policy == "long" else VARIANTS[:1]:
-            self.add(run, changes, missing, env)
+    def add_variants(self, group: Sequence[Run], missing: float = 0.0, env: str | None = None) -> None:
+        for changes in VARIANTS if group[0].config.method == "mgp-long" else VARIANTS[:1]:
+            self.add(group, changes, missing, env)
 
 
-def split(task: str) -> tuple[str, int]:
-    """Name and training seed of "assembly@1"."""
-    name, _, seed = task.partition("@")
-    if seed and not seed.isdecimal():
-        raise ConfigError(f"{task!r}: {seed!r} is no training seed; write e.g. {name}@1")
-    return name, int(seed or 0)
+def preset_digest(config: RunConfig) -> str:
+    """Of all that was chosen: the sampling is the preset's, whatever the run was trained with."""
+    preset = get_config(config.method, config.task.name)
+    chosen = replace(config, policy=replace(config.policy, sampling=preset.policy.sampling))
+    return seeds.digest(json.loads(chosen.to_json()))
 
 
-def runs(tasks: Iterable[str], preset: str = "metaworld") -> Iterable[Run]:
-    configs = []
-    for name, seed in map(split, tasks):
-        for policy in ("short", "long"):
-            configs.append(for_task(replace(get_preset(f"{preset}-{policy}"), seed=seed), name))
+def check_clean(name: str, what: str) -> None:
+    if not reproducible(name):
+        raise ConfigError(f"{what} {name!r}, which cannot be checked out again: commit, and use a clean clone")
+
+
+def split(task: str) -> tuple[str, tuple[int, ...]]:
+    """Name and training seeds of "assembly@0,1"."""
+    name, at, chosen = task.partition("@")
+    if at and not all(seed.isdecimal() for seed in chosen.split(",")):
+        raise ConfigError(f"{task!r}: {chosen!r} is no training seed; write e.g. {name}@1 or {name}@0,1")
+    return name, tuple(sorted({int(seed) for seed in chosen.split(",")})) if at else TRAININGS
+
+
+def runs(tasks: Iterable[str], methods: Sequence[str] = METHODS) -> Iterator[list[Run]]:
+    """For each task and method the runs of its training seeds."""
+    groups = [
+        [get_config(method, name).changed({"seed": seed}) for seed in chosen]
+        for name, chosen in map(split, tasks)
+        for method in methods
+    ]
     known = env_names()
-    for config in configs:  # all of them, before the first one trains for minutes
-        if config.env.name not in known:
-            raise UnknownNameError("task", config.env.name, known)
-    for config in configs:
-        if (run_path(config) / SUMMARY).exists():  # how it is sampled is no part of what was learned
-            config = replace(config, sampling=Run.open(run_path(config)).config.sampling)
-        yield Run.open(train(config))
+    for group in groups:  # all of them, before the first one trains for minutes
+        if group[0].task.name not in known:
+            raise UnknownNameError("task", group[0].task.name, known)
+    for group in groups:
+        trained = []
+        for config in group:
+            if (run_path(config) / SUMMARY).exists():  # how it is sampled is no part of what was learned
+                sampled = Run.open(run_path(config)).config.policy.sampling
+                config = replace(config, policy=replace(config.policy, sampling=sampled))
+            trained.append(Run.open(train(config)))
+        yield trained
 
 
 def metaworld(tasks: list[str]) -> None:
-    for run in runs(tasks or METAWORLD):
-        Table("metaworld").add_variants(run)
+    for group in runs(tasks or METAWORLD):
+        Table("metaworld").add_variants(group)
 
 
 def sweeps(tasks: list[str]) -> None:
-    for run in runs(tasks or ("disassemble", "push")):
+    for group in runs(tasks or ("disassemble", "push")):
         for changes in SWEEP:  # metaworld.csv has the same episodes at temperature 0 and two refinement steps
-            Table("sweeps").add(run, changes)
+            Table("sweeps", edition="metaworld").add(group, changes)
 
 
 def missing(tasks: list[str]) -> None:
-    for run in runs(tasks or METAWORLD[:4]):
+    table = Table("missing", edition="metaworld")
+    for group in runs(tasks or METAWORLD[:4]):
         for probability in (0.35, 0.5, 0.7):  # metaworld.csv has the same episodes at 0
-            Table("missing").add(run, {}, probability)
-        if run.config.policy == "long":
-            Table("missing").add(run, {"variant": "no-sm"}, 0.35)
-            Table("missing").add(run, {"variant": "full"}, 0.35)
+            table.add(group, {}, probability)
+        if group[0].config.method == "mgp-long":
+            table.add(group, {"variant": "no-sm"}, 0.35)
+            table.add(group, {"variant": "full"}, 0.35)
 
 
 def dynamic(tasks: list[str]) -> None:
@@ -110,32 +164,50 @@ def dynamic(tasks: list[str]) -> None:
     for name, _ in chosen:
         if name not in STATIC:
             raise UnknownNameError("moving scene", name, STATIC)
-    for name, seed in chosen:
-        moving = f"metaworld-dynamic/{name}"
-        for run in runs([f"{moving}@{seed}"], "dynamic"):
-            Table("dynamic").add_variants(run)
-        for run in runs([f"metaworld/{STATIC[name]}@{seed}"], "dynamic"):
-            Table("dynamic").add_variants(run, env=moving)
+    for name, trainings in chosen:
+        moving, at = f"metaworld-dynamic/{name}", ",".join(map(str, trainings))
+        for group in runs([f"{moving}@{at}"]):
+            Table("dynamic").add_variants(group)
+        for group in runs([f"metaworld/{STATIC[name]}@{at}"]):
+            Table("dynamic").add_variants(group, env=moving)
 
 
 def non_markovian(tasks: list[str]) -> None:
-    for run in runs(tasks or ("buttons/on-off", "buttons/color-change"), "buttons"):
-        Table("non_markovian", 20).add_variants(run)
+    for group in runs(tasks or ("buttons/on-off", "buttons/color-change")):
+        Table("non_markovian", 20).add_variants(group)
 
 
 def sorting(tasks: list[str]) -> None:
-    for run in runs(tasks or ("sorting/towel",), "sorting"):
+    for group in runs(tasks or ("sorting/towel",)):
         for probability in (0.0, 0.35, 0.5):
-            Table("sorting", 25).add_variants(run, probability)
+            Table("sorting", 25).add_variants(group, probability)
+
+
+def edition(words: list[str]) -> None:
+    if len(words) < 2:
+        raise ConfigError(f"`edition {' '.join(words)}`: name a table and say why it needs a fresh test block")
+    block = seeds.open_edition(RESULTS / seeds.LEDGER, words[0], commit(), " ".join(words[1:]))
+    print(f"the next rows of {words[0]} are of test block {block}, seeds {seeds.block_seeds(block, 1)[0]} on")
+
+
+def robustness(tasks: list[str]) -> None:
+    """Depth noise and a camera that is not where it was calibrated, nothing retrained."""
+    conditions = [{"depth_noise": noise} for noise in (0.002, 0.005)] + [{"camera_shift": s} for s in (0.005, 0.01)]
+    table = Table("robustness", edition="metaworld")
+    for group in runs(tasks or ("push", "disassemble")):
+        for options in conditions:  # metaworld.csv has the same episodes without either
+            table.add(group, {}, options=options)
 
 
 SETTINGS = {
     "metaworld": metaworld,
     "sweeps": sweeps,
     "missing": missing,
+    "robustness": robustness,
     "dynamic": dynamic,
     "non-markovian": non_markovian,
     "sorting": sorting,
+    "edition": edition,
 }
 
 
@@ -147,6 +219,7 @@ def main(arguments: list[str]) -> int:
     try:
         if setting not in SETTINGS:
             raise UnknownNameError("setting", setting, SETTINGS)
+        check_clean(commit(), "this is commit")  # said now, not after hours of training
         SETTINGS[setting](tasks)
     except MGPError as error:
         print(f"benchmarks.results: {error}", file=sys.stderr)

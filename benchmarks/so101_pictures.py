@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,19 +29,19 @@ def film(name: str, seed: int, every: int, size: int) -> list[np.ndarray]:
     return pictures
 
 
-def main() -> None:
+def run(folder: Path = FOLDER, tasks: Sequence[str] = TASKS) -> None:
     rows = []
-    for name in TASKS:
+    for name in tasks:
         pictures = film(name, SEED, 4, SIZE)
         chosen = np.linspace(0, len(pictures) - 1, FRAMES).round().astype(int)
         rows.append(np.concatenate([pictures[i] for i in chosen], axis=1))
     strip = Image.fromarray(np.concatenate(rows)).quantize(128)
-    strip.save(FOLDER / "so101.png", optimize=True)
-    for name in TASKS:
+    strip.save(folder / "so101.png", optimize=True)
+    for name in tasks:
         first, *rest = [Image.fromarray(picture) for picture in film(name, SEED, EVERY.get(name, 4), FILM_SIZE)]
-        animation = FOLDER / f"{name.replace('/', '-')}.webp"
+        animation = folder / f"{name.replace('/', '-')}.webp"
         first.save(animation, save_all=True, append_images=rest, duration=100, loop=0, quality=60, method=4)
 
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -11,7 +11,10 @@ from vector_quantize_pytorch import VectorQuantize
 
 import mgp  # noqa: F401  sets OpenMP's waiting policy
 from mgp.config import EncoderConfig
-from mgp.model.encoders import ConditionEncoder
+from mgp.data.normalizer import Normalizer
+from mgp.data.spec import DataSpec
+from mgp.data.windows import Looks
+from mgp.model.observation import ObservationEncoder
 from mgp.tokenizer.codebook import Codebook
 
 
@@ -32,27 +35,39 @@ def table(title: str, peer: str, figures: dict[str, float]) -> None:
         print(f"  {name:<34}{value:9.2f} CPU-ms   {value / figures[peer]:6.2f} x")
 
 
-def run() -> None:
+def run(rounds: int = 15, segments: int = 8, points: int = 256) -> None:
+    encoding(rounds // 2 + 1, segments, points)
+    codebook(rounds)
+
+
+def encoding(rounds: int, segments: int, points: int) -> None:
+    """Windows of four frames: each distinct frame once, against every window on its own."""
     generator = torch.Generator().manual_seed(0)
-
-    # windows of four frames: each distinct frame once, against every window on its own
-    encoder = ConditionEncoder(EncoderConfig(history=4), 10, cloud=True)
-    segments, length, history, points = 8, 8, 4, 256
+    length, history, width = 8, 4, 9
+    spec = DataSpec({"state": (width,), "cloud": (points, 3)}, 4, 200, "displacement", (None,) * 4)
+    encoder = ObservationEncoder(EncoderConfig(history=history), spec)
+    normalizer = Normalizer({"state": width + 1, "cloud": 3})  # the hand's frame adds its height
     frames = torch.randn(segments * (length + history - 1), points, 3, generator=generator)
+    hand = torch.randn(len(frames), 3, generator=generator)
     start = torch.arange(segments)[:, None] * (length + history - 1) + torch.arange(length)
-    index = (start.flatten()[:, None] + torch.arange(history)).clamp_max(len(frames) - 1)
-    state = torch.randn(segments * length, history, 10, generator=generator)
+    which = start.flatten()[:, None] + torch.arange(history)  # (B, H)
+    state = torch.randn(segments * length, history, width, generator=generator)
+    looks = Looks(state, {"cloud": frames}, which, hand)
+    apart = Looks(
+        state, {"cloud": frames[which.flatten()]}, torch.arange(which.numel()).view_as(which), hand[which.flatten()]
+    )
+    ways = {
+        "every window on its own": lambda: encoder(apart, normalizer).square().mean().backward(),
+        "each distinct frame once": lambda: encoder(looks, normalizer).square().mean().backward(),
+    }
+    torch.testing.assert_close(encoder(apart, normalizer), encoder(looks, normalizer))
+    title = f"encoding {len(state)} windows of {history} frames"
+    table(title, "every window on its own", interleaved(ways, rounds))
 
-    def shared() -> None:
-        encoder(state, frames, index).square().mean().backward()
 
-    def scattered() -> None:
-        encoder(state, frames[index]).square().mean().backward()
-
-    figures = interleaved({"every window on its own": scattered, "each distinct frame once": shared}, 7)
-    table("encoding 64 windows of 4 frames", "every window on its own", figures)
-
-    # the codebook, against vector-quantize-pytorch
+def codebook(rounds: int) -> None:
+    """A training step of the codebook, against vector-quantize-pytorch."""
+    generator = torch.Generator().manual_seed(0)
     latents = torch.randn(8, 128, 16, generator=generator)
     ours = Codebook(1024, 16)
     ours.initialise(latents, generator)
@@ -61,7 +76,7 @@ def run() -> None:
     def step() -> None:
         ours.update(latents, ours.nearest(latents), generator)
 
-    figures = interleaved({"vector-quantize-pytorch": lambda: theirs(latents), "mgp": step})
+    figures = interleaved({"vector-quantize-pytorch": lambda: theirs(latents), "mgp": step}, rounds)
     table("codebook step, 1024 latents, 1024 codes", "vector-quantize-pytorch", figures)
 
 

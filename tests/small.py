@@ -54,7 +54,8 @@ def store(path: Path, observation: str = "state", **meta: Any) -> Path:
     lengths = data.lengths.tolist()
     parts = {key: [part.numpy() for part in array.split(lengths)] for key, array in data.arrays.items()}
     episodes = [{key: values[index] for key, values in parts.items()} for index in range(len(lengths))]
-    return EpisodeStore.write(path, episodes, list(data.seeds), {**META, **meta}).path
+    said = {key: value for key, value in {**META, **meta}.items() if value is not None}  # None: not a word of it
+    return EpisodeStore.write(path, episodes, list(data.seeds), said).path
 
 
 def tiny(horizon: str = "short", observation: str = "state", **changes: Any) -> RunConfig:

@@ -17,24 +17,16 @@ from mgp.training.loop import Trainer
 MOVING = "metaworld-dynamic/basketball-midway"
 
 
-def trained(folder, policy: str):
+def trained(folder, horizon: str):
     """As wide as Meta-World's state; what it learns does not matter."""
     random, steps = np.random.default_rng(0), 128
     arrays = {
         key: torch.from_numpy(random.normal(size=(steps, n))).float() for key, n in (("action", 4), ("state", 39))
     }
-    data = Demonstrations(arrays, torch.tensor([64, 128]), (0, 1))
-    config = small.tiny(
-        policy,
-        **{
-            "env.name": "metaworld/basketball",
-            "env.horizon": 64,
-            "env.demonstrations": 2,
-            "transformer.block_size": 16,
-            "training.checkpoint_every": 6,
-        },
-    )
-    Trainer(config, data, folder, np.array([0, 0, 0, np.nan], np.float32), quiet=True).train()
+    meta = {"horizon": 64, "actions": "displacement", "hold_action": [0, 0, 0, None], "options": {"horizon": 64}}
+    data = Demonstrations(arrays, torch.tensor([64, 128]), (0, 1), meta)
+    task = {"task.name": "metaworld/basketball", "task.demonstrations": 2}
+    Trainer(small.tiny(horizon, **task, **{"training.checkpoint_every": 6}), data, folder, quiet=True).train()
     return folder
 
 
@@ -84,7 +76,7 @@ def test_mistakes_are_named_before_anything_is_rolled_out(run, words, expected, 
 def test_short_and_an_untrained_policy_are_refused(run, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["analyze", "confidence", str(trained(tmp_path / "short", "short"))])
-    assert "mgp train --preset metaworld-long --task metaworld/basketball" in capsys.readouterr().err
+    assert "mgp train --method mgp-long --task metaworld/basketball" in capsys.readouterr().err
     shutil.copytree(run, tmp_path / "cut", ignore=shutil.ignore_patterns("1-policy-*"))
     assert checkpoints(tmp_path / "cut"), "the tokenizer's is left"
     with pytest.raises(SystemExit):

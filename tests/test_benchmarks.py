@@ -1,4 +1,4 @@
-"""What `python -m benchmarks.results` trains and measures, with training and evaluation left out."""
+"""What `python -m benchmarks.results` trains and measures, with training and evaluation left out; the others, small."""
 
 from __future__ import annotations
 
@@ -7,60 +7,124 @@ import types
 from pathlib import Path
 
 import pytest
+from benchmarks import clouds, contact_sheet, moving_scenes, so101_pictures, store, training
 
 from mgp.runs import run_path
 
 SOURCE = Path(__file__).parents[1] / "benchmarks" / "results.py"
 
 
+def variant(config, sampling) -> str:
+    return "short" if config.method == "mgp-short" else sampling.variant
+
+
 @pytest.fixture
-def results(monkeypatch):
-    """The module; `trained` lists (environment, seed, policy), `measured` (trained on, variant, env, timed, top5)."""
+def results(monkeypatch, tmp_path):
+    """The module; `trained` lists (environment, seed, method), `measured` [trained on, variant, env, missing, timed].
+
+    `written` lists (table, first seed of each evaluation of a row, whether the figure of training is beside it).
+    """
     spec = importlib.util.spec_from_file_location("results_under_test", SOURCE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.trained, module.measured, configs = [], [], {}
+    module.trained, module.measured, module.options, module.written, configs = [], [], [], [], {}
 
     def train(config):
-        module.trained.append((config.env.name, config.seed, config.policy))
+        module.trained.append((config.task.name, config.seed, config.method))
         configs[run_path(config)] = config
         return run_path(config)
 
-    def evaluate_run(run, sampling, episodes, seed, missing, latency, env_name):
-        changed = "short" if run.config.policy == "short" else sampling.variant
-        module.measured.append([run.config.env.name, changed, env_name, missing.probability, latency])
-        return None
+    def load_policy(config):
+        def with_sampling(**sampling):
+            return types.SimpleNamespace(label=variant(config, types.SimpleNamespace(**sampling)))
 
+        return types.SimpleNamespace(with_sampling=with_sampling)
+
+    def evaluate_run(run, sampling, episodes, seed, missing, latency, env_name, options):
+        row = [run.config.task.name, variant(run.config, sampling), env_name, missing.probability, latency]
+        module.measured.append(row)
+        module.options.append(options)
+        return seed
+
+    def opened(folder):
+        config = configs[folder]
+        return types.SimpleNamespace(
+            config=config, folder=folder, trained_at=module.trained_at, policy_checkpoint=config
+        )
+
+    module.trained_at = "0123456789ab"
+    monkeypatch.setattr(module, "RESULTS", tmp_path)
     monkeypatch.setattr(module, "train", train)
-    opened = types.SimpleNamespace(open=lambda folder: types.SimpleNamespace(config=configs[folder]))
-    monkeypatch.setattr(module, "Run", opened)
+    monkeypatch.setattr(module, "commit", lambda: "0123456789ab")
+    monkeypatch.setattr(module, "Run", types.SimpleNamespace(open=opened))
     monkeypatch.setattr(module, "evaluate_run", evaluate_run)
     monkeypatch.setattr(module, "describe", str)
-    monkeypatch.setattr(module, "result_row", lambda run, result, plain: module.measured[-1].append(plain))
-    monkeypatch.setattr(module.table, "append", lambda path, rows: None)
+    monkeypatch.setattr(module, "load_policy", load_policy)
+    monkeypatch.setattr(module, "result_row", lambda group, results, as_trained: (results, as_trained))
+    monkeypatch.setattr(module.rows, "add_rows", lambda path, rows: module.written.append((path.stem, *rows[0])))
     return module
 
 
 def test_a_moving_scene_and_its_static_twin_have_the_seed_asked_for(results):
     assert results.main(["dynamic", "push@1"]) == 0
     names = ["metaworld-dynamic/push"] * 2 + ["metaworld/push"] * 2
-    assert results.trained == [(name, 1, policy) for name, policy in zip(names, ["short", "long"] * 2, strict=True)]
+    assert results.trained == [
+        (name, 1, method) for name, method in zip(names, ["mgp-short", "mgp-long"] * 2, strict=True)
+    ]
     assert {row[2] for row in results.measured if row[0] == "metaworld/push"} == {"metaworld-dynamic/push"}
     assert [row[4] for row in results.measured] == [row[0] == "metaworld-dynamic/push" for row in results.measured]
 
 
 def test_each_variant_is_timed_and_the_plain_one_has_the_figure_of_training(results):
-    assert results.main(["metaworld", "assembly"]) == 0
-    assert [(row[1], *row[4:]) for row in results.measured] == [
-        ("short", True, True),
-        ("long", True, True),
-        ("no-sm", True, False),
-        ("full", True, False),
+    assert results.main(["metaworld", "assembly@0"]) == 0
+    assert [(row[1], row[4]) for row in results.measured] == [
+        (name, True) for name in ("short", "long", "no-sm", "full")
     ]
+    assert [best for _, _, best in results.written] == [True, True, False, False]
     results.measured.clear()
-    assert results.main(["missing", "assembly"]) == 0
+    results.written.clear()
+    assert results.main(["missing", "assembly@0"]) == 0
     assert results.measured
-    assert not any(row[4] or row[5] for row in results.measured)
+    assert not any(row[4] for row in results.measured)
+    assert not any(best for _, _, best in results.written)
+
+
+def test_a_row_pools_the_training_seeds_on_one_block_which_the_missing_observations_share(results):
+    assert results.main(["metaworld", "assembly", "push@1"]) == 0
+    assert results.trained[:3] == [("metaworld/assembly", seed, "mgp-short") for seed in (0, 1, 2)]
+    assert results.written[0] == ("metaworld", [100_000] * 3, True)
+    assert results.written[-1] == ("metaworld", [100_000], False)
+    assert results.main(["missing", "assembly"]) == 0
+    assert results.main(["sorting"]) == 0
+    assert {(table, seeds[0]) for table, seeds, _ in results.written} == {
+        ("metaworld", 100_000),
+        ("missing", 100_000),
+        ("sorting", 101_000),
+    }
+
+
+def test_a_changed_preset_and_a_new_edition_have_fresh_blocks(results, monkeypatch, capsys):
+    assert results.main(["sorting"]) == 0
+    monkeypatch.setattr(results.seeds, "digest", lambda preset: "changed")
+    assert results.main(["sorting"]) == 0
+    assert results.main(["edition", "sorting", "another", "renderer"]) == 0
+    assert "test block 2, seeds 102000 on" in capsys.readouterr().out
+    assert results.main(["sorting"]) == 0
+    assert {seeds[0] for _, seeds, _ in results.written} == {100_000, 101_000, 102_000}
+    assert results.main(["edition", "sorting"]) == 2
+    assert "say why" in capsys.readouterr().err
+
+
+def test_code_that_no_commit_holds_is_refused_before_a_block_is_spent(results, monkeypatch, capsys, tmp_path):
+    results.trained_at = "0123456789ab+dirty"
+    assert results.main(["sorting"]) == 2
+    assert "was trained at commit '0123456789ab+dirty'" in capsys.readouterr().err
+    monkeypatch.setattr(results, "commit", lambda: "f" * 12 + "+dirty")
+    results.trained.clear()
+    assert results.main(["sorting"]) == 2
+    assert "this is commit 'ffffffffffff+dirty'" in capsys.readouterr().err
+    assert results.trained == results.measured == []
+    assert not (tmp_path / "blocks.csv").exists()
 
 
 @pytest.mark.parametrize(
@@ -69,7 +133,7 @@ def test_each_variant_is_timed_and_the_plain_one_has_the_figure_of_training(resu
         ([], "SETTING one of"),
         (["metawrld"], "Did you mean 'metaworld'?"),
         (["dynamic", "push", "basketball-midway"], "unknown moving scene 'basketball-midway'"),
-        (["metaworld", "push", "asembly"], "Did you mean 'metaworld/assembly'?"),
+        (["metaworld", "push", "asembly"], "Did you mean 'assembly'?"),
         (["metaworld", "push@one"], "'one' is no training seed; write e.g. push@1"),
     ],
 )
@@ -80,7 +144,84 @@ def test_mistakes_end_with_code_2_before_any_training(results, words, expected, 
 
 
 def test_tasks_of_every_setting_are_there(results):
-    for name in ("sweeps", "dynamic", "non-markovian", "sorting"):
+    for name in ("sweeps", "dynamic", "non-markovian", "sorting", "robustness"):
         assert results.main([name]) == 0
-    assert ("buttons/on-off", 0, "long") in results.trained
-    assert len(results.trained) == 2 * (2 + 2 * 5 + 2 + 1)
+    assert ("buttons/on-off", 0, "mgp-long") in results.trained
+    assert len(results.trained) == 3 * 2 * (2 + 2 * 5 + 2 + 1 + 2)
+
+
+def test_robustness_changes_the_sensor_and_nothing_else(results):
+    assert results.main(["robustness", "push@0"]) == 0
+    assert results.options[:4] == [{"depth_noise": 0.002}, {"depth_noise": 0.005}] + [
+        {"camera_shift": shift} for shift in (0.005, 0.01)
+    ]
+    assert results.written[0] == ("robustness", [100_000], False)
+    assert results.trained == [("metaworld/push", 0, "mgp-short"), ("metaworld/push", 0, "mgp-long")]
+
+
+# --- the other benchmarks, each made small --------------------------------------------------------------------------
+
+
+def small_clouds(folder, monkeypatch) -> list[str]:
+    monkeypatch.setattr(clouds, "FRAMES", 2)
+    assert set(clouds.run(("push",))) == {"push"}
+    return ["push", "rays"]
+
+
+def small_store(folder, monkeypatch) -> list[str]:
+    for name, value in (("STEPS", 20), ("POINTS", 16), ("FRAMES", 10)):
+        monkeypatch.setattr(store, name, value)
+    store.run(count=5, rounds=1)
+    return ["scattered (peer: memory)", "ten by ten (peer: memory)", "a step of MGP-Short (peer: memory)"]
+
+
+def small_training(folder, monkeypatch) -> list[str]:
+    training.run(rounds=1, segments=2, points=16)
+    return ["encoding 16 windows of 4 frames", "codebook step", "vector-quantize-pytorch"]
+
+
+def small_contact_sheet(folder, monkeypatch) -> list[str]:
+    contact_sheet.run(str(folder / "sheet.png"), ["push"])
+    assert (folder / "sheet.png").read_bytes().startswith(b"\x89PNG")
+    return ["1 clouds"]
+
+
+def small_moving_scenes(folder, monkeypatch) -> list[str]:
+    monkeypatch.setattr(moving_scenes, "DEFAULT_STEPS", (0, 3))
+    monkeypatch.setattr(moving_scenes, "FILM_END", 8)
+    moving_scenes.run(str(folder / "moving.png"), ["push"])
+    assert (folder / "moving.webp").stat().st_size
+    return ["1 strips"]
+
+
+def small_so101_pictures(folder, monkeypatch) -> list[str]:
+    monkeypatch.setattr(so101_pictures, "SIZE", 32)
+    monkeypatch.setattr(so101_pictures, "FILM_SIZE", 32)
+    monkeypatch.setattr(so101_pictures, "EVERY", {"sorting/towel": 40})
+    so101_pictures.run(folder, ["sorting/towel"])
+    assert {path.name for path in folder.iterdir()} == {"so101.png", "sorting-towel.webp"}
+    return []
+
+
+SMALL = {
+    "clouds": small_clouds,
+    "store": small_store,
+    "training": small_training,
+    "contact_sheet": small_contact_sheet,
+    "moving_scenes": small_moving_scenes,
+    "so101_pictures": small_so101_pictures,
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_small_run_of_each_benchmark(name, tmp_path, monkeypatch, capsys):
+    expected = SMALL[name](tmp_path, monkeypatch)
+    said = capsys.readouterr().out
+    assert all(words in said for words in expected)
+
+
+def test_none_is_forgotten():
+    modules = {path.stem for path in SOURCE.parent.glob("*.py")} - {"__init__", "__main__"}
+    assert modules == {*SMALL, "results"}, "a new benchmark needs a small run here"
+    listed = (SOURCE.parent / "__main__.py").read_text()
+    assert all(name in listed for name in ("clouds", "store", "training")), "`make bench` runs what measures speed"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,24 +11,31 @@ import small
 from mgp import __version__
 from mgp.cli import COMMANDS, main
 from mgp.commands import eval as eval_command
-from mgp.commands.train import check_fits, parse, train
-from mgp.data.demonstrations import Demonstrations
-from mgp.errors import ConfigError
-from mgp.presets import get_preset
+from mgp.commands.options import parse_options
+from mgp.commands.train import parse
+from mgp.data.store import EpisodeStore
+from mgp.errors import ConfigError, DataError
+from mgp.policies import methods
+from mgp.presets import get_config
 from mgp.training.loop import Trainer
+from mgp.workflows.train import load_demonstrations, train
 
 EXPECTED = {  # words that the help of each command must show
     "demo": ["--task", "--episodes", "--output", "report"],
-    "envs": ["environments", "presets"],
-    "collect": ["--episodes", "--seed", "--observation", "--points", "--force", "metaworld/assembly"],
-    "train": ["--preset", "--task", "--minutes", "--output", "--env.demonstrations", "--training.steps",
-              "--masking.cut",              "--sampling.variant", "--transformer.dim", "torchrun"],
-    "eval": ["--episodes", "--seed", "--sampling.variant", "--sampling.temperature", "--csv", "Wilson", "--env",
-             "--missing", "--missing-burst", "--missing-from"],
-    "eval-tokenizer": ["--data", "reconstruction"],
+    "envs": ["environments", "methods"],
+    "collect": ["--episodes", "--seed", "--observation", "--option", "points=1024", "--force", "metaworld/assembly"],
+    "train": ["--method", "--task", "--data", "--minutes", "--output", "--option", "--task.demonstrations",
+              "--task.held-out", "--training.steps", "--encoder.frame", "--augmentation.rotation",
+              "--policy.masking.start", "--policy.sampling.temperature", "--policy.transformer.dim", "torchrun"],
+    "eval": ["--episodes", "--seed", "--csv", "Wilson", "--env", "--sampling.execution-horizon", "--option",
+             "--missing", "--missing-burst", "--missing-from", "held-out"],
+    "eval-tokenizer": ["--data", "reconstruction", "held-out"],
     "analyze": ["confidence", "--env", "--episodes", "--seed", "--output", "flip rate", "basketball-midway"],
     "report": ["--output", "HTML"],
 }  # fmt: skip
+
+
+TRAIN = ["train", "--task", "assembly"]
 
 
 def fails(words: list[str], capsys) -> str:
@@ -64,11 +72,11 @@ def test_the_installed_command():
     assert out.stdout.strip() == __version__
 
 
-def test_the_list_of_environments_and_presets(capsys):
+def test_the_list_of_environments_and_methods(capsys):
     main(["envs"])
-    text = capsys.readouterr().out
-    assert text.count("metaworld/") == 50
-    assert "paper-metaworld-long" in text
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("  metaworld/") for line in lines) == 50
+    assert {f"  {name}" for name in methods()} <= set(lines)
 
 
 def test_an_unknown_command(capsys):
@@ -80,19 +88,28 @@ def test_an_unknown_command(capsys):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["train", "--preset", "metaworld-shrt"], "Did you mean 'metaworld-short'?"),
-        (["train", "--preset=metaworld-shrt"], "Did you mean 'metaworld-short'?"),
+        (["train"], "nothing to learn from was named: give --task"),
+        ([*TRAIN, "--method", "mgp-shrt"], "unknown method 'mgp-shrt'. Did you mean 'mgp-short'?"),
+        ([*TRAIN, "--method=mgp-shrt"], "Did you mean 'mgp-short'?"),
+        (["train", "--preset", "metaworld-long"], "`mgp train --method mgp-long --task metaworld/assembly`"),
+        (["train", "--preset=dynamic-short", "--task", "x"], "`mgp train --method mgp-short --task metaworld-dynamic/"),
+        (["train", "--preset", "mine"], "presets are now a method and a task"),
         (["train", "--task", "asembly"], "unknown metaworld task 'asembly'. Did you mean 'assembly'?"),
         (["train", "--task", "metawrld/assembly"], "Did you mean 'metaworld'?"),
-        (["train", "--env.name", "metaworld/asembly"], "Did you mean 'assembly'?"),
-        (["train", "--training.stepz", "5"], "--training.steps"),
-        (["train", "--training.steps", "many"], "--training.steps"),
-        (["train", "--training.steps", "0"], "TrainingConfig.steps = 0: must be above 0"),
-        (["train", "--policy", "medium"], "short"),
-        (["train", "--env.observation", "state"], "choose encoder.frame = 'world'"),
-        (["train", "--transformer.heads", "3"], "is no multiple of heads = 3"),
+        ([*TRAIN, "--task.name", "metaworld/asembly"], "Did you mean 'assembly'?"),
+        ([*TRAIN, "--option", "points"], "--option points: write NAME=VALUE"),
+        ([*TRAIN, "--training.stepz", "5"], "--training.steps"),
+        ([*TRAIN, "--training.steps", "many"], "--training.steps"),
+        ([*TRAIN, "--training.steps", "0"], "TrainingConfig.steps = 0: must be above 0"),
+        ([*TRAIN, "--policy.horizon", "medium"], "short"),
+        ([*TRAIN, "--method", "bc", "--policy.horizon", "short"], "--policy.horizon"),
+        ([*TRAIN, "--task.observation", "state"], "choose encoder.frame = 'world'"),
+        ([*TRAIN, "--policy.transformer.heads", "3"], "is no multiple of heads = 3"),
+        (["train", "--data", "no/such.zarr"], "there is no store at no/such.zarr"),
         (["collect", "metaworld/asembly"], "Did you mean 'assembly'?"),
+        (["collect", "metaworld/asembly", "--episodes", "1"], "Did you mean 'assembly'?"),
         (["collect", "metaworld/assembly", "--episodes", "0"], "episodes=0"),
+        (["collect", "metaworld/assembly", "--option", "pionts=5"], "Did you mean 'points'?"),
         (["collect"], "env"),
         (["demo", "--task", "asembly"], "Did you mean 'assembly'?"),
         (["eval", "no/such/run"], "no/such/run holds no checkpoint: name a folder that `mgp train` wrote"),
@@ -122,58 +139,105 @@ def test_ctrl_c_ends_with_its_own_code(capsys, monkeypatch):
     assert "goes on from there" in capsys.readouterr().err
 
 
-def test_nested_fields_override_the_preset():
-    words = ["--preset", "metaworld-short", "--task", "reach", "--training.steps", "5", "--seed", "3"]
-    words += ["--output", "here"]
-    args = parse([*words, "--encoder.hidden", "8", "16"])
-    preset = get_preset("metaworld-short")
-    expected = small.change(
-        preset, {"env.name": "metaworld/reach", "training.steps": 5, "encoder.hidden": (8, 16), "seed": 3}
+def test_nested_fields_override_the_method():
+    words = [
+        "--method",
+        "mgp-short",
+        "--task",
+        "reach",
+        "--training.steps",
+        "5",
+        "--seed",
+        "3",
+        "--option",
+        "points=64",
+    ]
+    words += ["--output", "here", "--encoder.hidden", "8", "16", "--policy.tokenizer.codes", "32"]
+    args = parse(words)
+    expected = get_config("mgp-short", "reach").changed(
+        {
+            "training.steps": 5,
+            "encoder.hidden": (8, 16),
+            "seed": 3,
+            "policy.tokenizer.codes": 32,
+            "task.options": {"points": 64},
+        }
     )
     assert args.config == expected
     assert args.output == Path("here")
 
 
-@pytest.mark.parametrize("preset", ["metaworld-long", "paper-metaworld-short"])
-def test_the_preset_gives_the_defaults(preset):
-    assert parse(["--preset", preset]).config == get_preset(preset)
-    assert parse(["--minutes", "5", f"--preset={preset}"]).minutes == 5
-    changed = parse(["--sampling.variant", "full", "--preset", preset]).config
-    assert changed == small.change(get_preset(preset), {"sampling.variant": "full"})
+@pytest.mark.parametrize(
+    ("method", "task"), [("mgp-long", "buttons/on-off"), ("paper-mgp-short", "push"), ("bc", "metaworld/push")]
+)
+def test_method_and_task_give_the_defaults(method, task):
+    assert parse(["--method", method, "--task", task]).config == get_config(method, task)
+    assert parse(["--minutes", "5", f"--method={method}", f"--task={task}"]).minutes == 5
+    changed = parse(["--policy.sampling.execution-horizon", "4", "--task", task, "--method", method]).config
+    assert changed == get_config(method, task).changed({"policy.sampling.execution_horizon": 4})
 
 
 def test_a_task_may_be_named_with_its_family_or_without():
     for task in ("door-close", "metaworld/door-close"):
-        assert parse(["--task", task]).config.env.name == "metaworld/door-close"
+        assert parse(["--task", task]).config.task.name == "metaworld/door-close"
+
+
+def test_options_of_environments_are_json_or_words():
+    pairs = ["points=1024", "cloud=oracle", "depth_noise=0.002", "arm=true", "name=a=b"]
+    values = {"points": 1024, "cloud": "oracle", "depth_noise": 0.002, "arm": True, "name": "a=b"}
+    assert parse_options(pairs) == values
+    with pytest.raises(ConfigError, match="write NAME=VALUE"):
+        parse_options(["=3"])
 
 
 def test_eval_takes_its_defaults_from_the_run_wherever_it_is_named(tmp_path):
-    config = small.tiny("long", **{"sampling.mask_ratio": 0.4, "sampling.temperature": 0.2})
-    Trainer(config, small.demonstrations(), tmp_path, small.HOLD, quiet=True).train()
+    sampling = {"policy.sampling.mask_ratio": 0.4, "policy.sampling.temperature": 0.2}
+    config = small.tiny("long", **sampling)
+    Trainer(config, small.demonstrations(), tmp_path, quiet=True).train()
     for words in ([str(tmp_path), "--episodes", "3"], ["--episodes", "3", str(tmp_path)]):
         args, run = eval_command.parse(words)
-        assert (args.run, args.episodes, args.sampling) == (tmp_path, 3, config.sampling)
+        assert (args.run, args.episodes, args.sampling) == (tmp_path, 3, config.policy.sampling)
         assert run.config == config
     args, _ = eval_command.parse(["--sampling.variant", "full", str(tmp_path)])
-    assert args.sampling == small.change(config, {"sampling.variant": "full"}).sampling
+    assert args.sampling == config.policy.sampling.changed(variant="full")
+
+
+def test_eval_shows_the_sampling_options_of_the_run_that_is_named(tmp_path, capsys):
+    for method, there in (("mgp-long", True), ("bc", False)):
+        Trainer(small.tiny_of(method), small.demonstrations(), tmp_path / method, quiet=True).train()
+        with pytest.raises(SystemExit):
+            main(["eval", str(tmp_path / method), "--help"])
+        assert ("--sampling.temperature" in capsys.readouterr().out) is there
 
 
 def test_demonstrations_that_do_not_fit_the_run_are_refused(tmp_path):
-    config, data = small.tiny(), small.demonstrations()
-    check_fits(data, config, tmp_path)
-    with pytest.raises(ConfigError, match=r"has 5 episodes, env.demonstrations = 9: extend it with `mgp collect"):
-        check_fits(data, small.change(config, {"env.demonstrations": 9}), tmp_path)
-    clouds = small.change(small.tiny("short", "cloud"), {"env.demonstrations": 9})
-    with pytest.raises(ConfigError, match=f"--points {small.POINTS} --output {tmp_path}`"):
-        check_fits(small.demonstrations("cloud"), clouds, tmp_path)
-    with pytest.raises(ConfigError, match="wants observation 'cloud'"):
-        check_fits(data, small.tiny("short", "cloud"), tmp_path)
-    other = Demonstrations(data.arrays, data.ends, data.seeds, {"env": "metaworld/push"})
-    with pytest.raises(ConfigError, match="holds metaworld/push, the run wants metaworld/reach"):
-        check_fits(other, config, tmp_path)
-    shorter = Demonstrations(data.arrays, data.ends, data.seeds, {"env": "metaworld/reach", "horizon": 10})
-    with pytest.raises(ConfigError, match=r"recorded for 10 steps, env.horizon = 24"):
-        check_fits(shorter, config, tmp_path)
+    task = small.tiny().task  # metaworld/reach by its state, five demonstrations
+    data = small.store(tmp_path / "a.zarr", env=task.name, options={"horizon": 24}, observation="state")
+    assert len(load_demonstrations(task, data).ends) == 5
+    assert len(load_demonstrations(replace(task, demonstrations=2, held_out=3), data).ends) == 2
+    for other in (replace(task, demonstrations=9), replace(task, held_out=4)):
+        with pytest.raises(
+            ConfigError, match=r"has 5 episodes, task.demonstrations = . and task.held_out = .*: extend"
+        ):
+            load_demonstrations(other, data)
+    with pytest.raises(ConfigError) as caught:
+        load_demonstrations(replace(task, demonstrations=9), data)
+    remedy = f"`mgp collect metaworld/reach --episodes 9 --observation state --option horizon=24 --output {data}`"
+    assert remedy in str(caught.value)
+    with pytest.raises(DataError, match="the run wants observation 'cloud'"):
+        load_demonstrations(replace(task, observation="cloud"), data)
+    with pytest.raises(ConfigError, match="holds metaworld/reach, the run wants metaworld/push: name the right --data"):
+        load_demonstrations(replace(task, name="metaworld/push"), data)
+    with pytest.raises(ConfigError, match="was recorded with horizon = 24, the run wants 10"):
+        load_demonstrations(replace(task, options={"horizon": 10}), data)
+
+
+def test_stores_of_before_they_said_their_actions_are_asked_of_the_simulator(tmp_path):
+    task = small.tiny().task
+    old = small.store(tmp_path / "old.zarr", env=task.name, actions=None, hold_action=[0.0, 0.0, 0.0, 0.0])
+    assert "actions" not in EpisodeStore.open(old).meta
+    found = load_demonstrations(task, old).meta
+    assert (found["actions"], found["hold_action"]) == ("displacement", [0.0, 0.0, 0.0, None])
 
 
 def test_training_wants_a_device_that_is_there(tmp_path, monkeypatch):

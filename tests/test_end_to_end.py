@@ -12,27 +12,28 @@ from mgp.envs import make_env
 from mgp.evaluation.provenance import commit
 from mgp.evaluation.rollout import rollout
 from mgp.policies.random import RandomPolicy
-from mgp.presets import get_preset
+from mgp.presets import get_config
 from mgp.runs import Run, load_policy
 
 TASK, HORIZON, EPISODES, SEED = "door-close", 100, 12, 10_000
 SMALL = (
-    f"--task {TASK} --env.observation state --env.horizon {HORIZON} --env.demonstrations 8 --encoder.frame world"
-    " --encoder.history 1 --encoder.state-hidden 64 --encoder.state-dim 64 --tokenizer.codes 64 --tokenizer.code-dim 8"
-    " --tokenizer.width 16 --tokenizer.residual-blocks 1 --tokenizer.steps 300 --tokenizer.batch 64"
-    " --transformer.dim 64 --transformer.cross-layers 1 --transformer.self-layers 1 --sampling.execution-horizon 4"
-    " --training.steps 400 --training.batch 64 --training.warmup 20 --training.state-noise 0.02"
-    " --training.rotation 0 --training.stretch 0"
+    f"--task {TASK} --task.observation state --option horizon={HORIZON} --task.demonstrations 8 --encoder.frame world"
+    " --encoder.history 1 --encoder.zoom --encoder.dim 64 --augmentation.rotation 0 --augmentation.stretch 0"
+    " --augmentation.state-noise 0.02 --training.steps 400 --training.batch 64 --training.warmup 20"
+    " --policy.tokenizer.codes 64 --policy.tokenizer.code-dim 8 --policy.tokenizer.width 16"
+    " --policy.tokenizer.steps 300 --policy.tokenizer.batch 64"
+    " --policy.transformer.dim 64 --policy.transformer.cross-layers 1"
+    " --policy.transformer.self-layers 1 --policy.sampling.execution-horizon 4"
 ).split()
 
 
 @pytest.mark.xdist_group("end-to-end")
 def test_a_small_policy_learns_an_easy_task_by_far_better_than_chance(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    main(["train", "--preset", "metaworld-short", "--output", "runs/short", *SMALL])
-    assert Path(f"data/metaworld-{TASK}-state.zarr").is_dir(), "it collected its demonstrations"
+    main(["train", "--method", "mgp-short", "--output", "runs/short", *SMALL])
+    assert Path(f"data/metaworld-{TASK}-state-horizon={HORIZON}.zarr").is_dir(), "it collected its demonstrations"
     main(["eval", "runs/short", "--episodes", str(EPISODES), "--seed", str(SEED), "--workers", "1"])
-    result = json.loads(Path(f"runs/short/eval/short-seed{SEED}.json").read_text())
+    result = json.loads(Path(f"runs/short/eval/as-trained-seed{SEED}.json").read_text())
     said = capsys.readouterr().out
     assert f"MGP-Short on metaworld/{TASK} (state): success" in said
 
@@ -54,6 +55,8 @@ def test_a_small_policy_learns_an_easy_task_by_far_better_than_chance(tmp_path, 
 
     run = Run.open("runs/short")
     assert run.config.training.steps == 400
-    assert run.config.masking == get_preset("metaworld-short").masking, "what was not named is the preset's"
+    assert run.config.policy.masking == get_config("mgp-short", TASK).policy.masking, (
+        "what was not named is the method's"
+    )
     assert not set(run.demonstration_seeds) & set(seeds)
     assert run.trained_at == commit()

@@ -2,11 +2,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 
 import pytest
 
 from mgp.errors import CheckpointError
-from mgp.files import new_folder, seal, unseal, write_atomic
+from mgp.files import lock, new_folder, seal, unseal, write_atomic
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
@@ -51,6 +56,31 @@ def test_files_reach_the_disk_before_the_folder_gets_its_name(tmp_path, monkeypa
         (temporary / "one").write_text("1")
         (temporary / "two").write_text("2")
     assert events == ["fsync", "fsync", "fsync", "replace", "fsync"]  # both files, their folder, the name, its folder
+
+
+def test_one_at_a_time_and_a_lock_dies_with_its_process(tmp_path):
+    """Another process holds the lock until it is killed -9."""
+    program = (
+        "import sys, time; from pathlib import Path; from mgp.files import lock\n"
+        "with lock(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
+    )
+    path = tmp_path / "deep" / "thing"
+    with subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        entered = []
+
+        def enter():
+            with lock(path):
+                entered.append(time.monotonic())
+
+        waiting = threading.Thread(target=enter)
+        waiting.start()
+        time.sleep(0.2)
+        assert not entered
+        holder.send_signal(signal.SIGKILL)
+        waiting.join(10)
+        assert entered
+    assert [entry.name for entry in path.parent.iterdir()] == [".thing.lock"]
 
 
 @pytest.fixture

@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import json
 
-import numpy as np
 import pytest
 
 import small
 from mgp.cli import main
 from mgp.data.collect import collect
-from mgp.data.demonstrations import Demonstrations
 from mgp.training.loop import Trainer
+from mgp.workflows.train import load_demonstrations
 
 MOVING = "metaworld-dynamic/push"
 
@@ -20,10 +19,9 @@ MOVING = "metaworld-dynamic/push"
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("zero-shot")
-    store = collect("metaworld/push", folder / "data", 1, 0, "state", {"horizon": 100}, 1, progress=False)
-    config = small.tiny(**{"env.name": "metaworld/push", "env.horizon": 100, "env.demonstrations": 1})
-    hold = np.array([0, 0, 0, np.nan], np.float32)
-    Trainer(config, Demonstrations.from_store(store), folder / "run", hold, quiet=True).train()
+    collect("metaworld/push", folder / "data", 1, 0, "state", {"horizon": 100}, 1, progress=False)
+    config = small.tiny(**{"task.name": "metaworld/push", "task.demonstrations": 1})
+    Trainer(config, load_demonstrations(config.task, folder / "data"), folder / "run", quiet=True).train()
     return folder / "run"
 
 
@@ -41,7 +39,7 @@ def test_another_environment_is_named_in_the_result_and_keeps_its_own_file(run, 
     assert static["variant"].get("trained_on") is None
     assert moving["variant"]["trained_on"] == "metaworld/push"
     assert moving["options"] == static["options"] == {"horizon": 100}
-    assert moving["file"] == "metaworld-dynamic-push-short-seed10000.json"
+    assert moving["file"] == "metaworld-dynamic-push-seed10000.json"
     with open(tmp_path / "rows.csv", newline="") as file:
         (row,) = csv.DictReader(file)
     assert row["task"] == MOVING
@@ -64,7 +62,7 @@ def test_patterns_of_missing_observations_by_flag(run, capsys):
     result = evaluated(run, *words)
     assert result["missing"] == 0.5
     assert {**result["variant"], "missing_burst": 2, "missing_from": 60} == result["variant"]
-    assert result["file"] == "short-missing=0.5-missing_burst=2-missing_from=60-seed10000.json"
+    assert result["file"] == "missing=0.5-missing_burst=2-missing_from=60-seed10000.json"
     assert result["episodes"][0]["missing"] >= 10  # all from step 60 on: ten clips of four
     with pytest.raises(SystemExit):
         main(["eval", str(run), "--missing-burst", "2"])

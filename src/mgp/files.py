@@ -12,12 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mgp.errors import CheckpointError
+from filelock import FileLock
 
-try:
-    import fcntl
-except ImportError:  # Windows: then nobody waits
-    fcntl = None  # type: ignore[assignment]
+from mgp.errors import CheckpointError
 
 
 def fsync_path(path: Path) -> None:
@@ -89,12 +86,8 @@ def new_folder(path: Path) -> Iterator[Path]:
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
     """One process at a time works on `path`; another waits here. The system frees it when a process dies."""
-    if fcntl is None:
-        yield
-        return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(_beside(path, "lock"), "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with FileLock(_beside(path, "lock")):
         yield
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from mgp.config import TaskConfig
 from mgp.data.spec import Actions
-from mgp.envs import FAMILIES, action_kind
+from mgp.envs import action_kind, check_env
 from mgp.errors import ConfigError, UnknownNameError
 from mgp.policies import methods
 from mgp.policies.config import RunConfig
@@ -69,8 +69,7 @@ def get_config(method: str = DEFAULT_METHOD, task: str = DEFAULT_TASK, actions: 
     name = task if "/" in task or actions is not None else f"metaworld/{task}"
     family = name.partition("/")[0]
     if actions is None:
-        if family not in FAMILIES:
-            raise UnknownNameError("environment family", family, FAMILIES)
+        check_env(name)
         actions = action_kind(family)
     preset = TASKS.get(name) or TASKS.get(family) or TaskPreset()
     options = {"cloud": "paper"} if method.startswith("paper-") and family.startswith("metaworld") else {}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from old_store import write_format_1
 
-from mgp.data import collect as module
 from mgp.data.collect import collect
 from mgp.data.record import Recorder
 from mgp.data.store import EpisodeStore
@@ -209,10 +209,42 @@ def test_bad_numbers_are_refused(tmp_path, bad):
         collect(**{**QUICK, "path": tmp_path / "demos", "episodes": 1, **bad})
 
 
-def test_threads_are_put_back(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    with module._one_thread_each():
-        assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
-    assert os.environ["OMP_NUM_THREADS"] == "3"
-    assert "MKL_NUM_THREADS" not in os.environ
+def test_what_a_recording_says_of_itself(plain):
+    said = {key: plain.meta[key] for key in ("observation", "options", "horizon", "hold_action", "actions", "seed")}
+    assert said == {
+        "observation": "state",
+        "options": {"horizon": 100},
+        "horizon": 100,
+        "hold_action": [0.0, 0.0, 0.0, None],  # the gripper's last command goes on
+        "actions": "displacement",
+        "seed": 0,
+    }
+
+
+def test_a_store_of_an_earlier_version_is_extended(plain, tmp_path):
+    """Format 1 did not say what actions are, and not which commands go on."""
+    path = tmp_path / "demos"
+    old = {key: value for key, value in plain.meta.items() if key != "actions"}
+    old |= {"hold_action": [0.0] * 4, "success_steps": plain.meta["success_steps"][:2]}
+    write_format_1(path, {key: plain.load(key)[:200] for key in plain.keys}, [100, 200], [0, 1], old)
+    store = collect(path=path, episodes=4, workers=1, **QUICK)
+    assert content(store.path) == content(plain.path)
+
+
+def test_recordings_of_ones_own_are_not_extended(tmp_path):
+    path = tmp_path / "demos"
+    EpisodeStore.write(path, [{"action": np.zeros((3, 4)), "state": np.zeros((3, 9))}], [0], {})
+    with pytest.raises(DataError, match=r"made with env None \(asked: 'metaworld/reach'\)"):
+        collect(path=path, episodes=2, workers=1, **QUICK)
+
+
+def test_a_damaged_file_of_an_unfinished_collection_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "demos"
+    with monkeypatch.context() as patch:
+        interrupt(patch, at=1)
+        with pytest.raises(KeyboardInterrupt):
+            collect(path=path, episodes=2, workers=1, **QUICK)
+    file = path.with_name("demos.partial") / "episode-0.npz"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"episode-0.npz cannot be read .* delete that file and call again"):
+        collect(path=path, episodes=2, workers=1, **QUICK)

@@ -13,7 +13,8 @@ from wave_robot import MOVES_FROM, WaveEnv, make_wave
 import small
 from mgp.errors import ConfigError, DataError, SeedOverlapError
 from mgp.evaluation.confidence import study_confidence
-from mgp.evaluation.confidence_results import KEPT, ConfidenceStudy, Outcome, Replan
+from mgp.evaluation.confidence_parts import KEPT, Outcome, Replan
+from mgp.evaluation.confidence_record import ConfidenceStudy
 from mgp.evaluation.episode import Recording
 from mgp.evaluation.probe import ACTION_CHANGE, Probed
 from mgp.evaluation.rollout import rollout
@@ -187,8 +188,10 @@ def test_seeds_of_demonstrations_and_short_are_refused():
     with pytest.raises(SeedOverlapError, match="were used for demonstrations"):
         study_confidence(load, "toy/static", seeds=[3], demonstration_seeds=range(5), make=make_wave)
     short = functools.partial(small.policy, small.tiny("short"))
-    with pytest.raises(ConfigError, match=r"MGP-Short keeps no plan.*mgp train --preset metaworld-long"):
+    with pytest.raises(
+        ConfigError, match=r"MGP-Short keeps no plan.*mgp train --method mgp-long --task metaworld/reach"
+    ):
         study_confidence(short, "toy/static", "state", seeds=[9], make=make_wave)
     policy = short()
     with pytest.raises(ConfigError, match="MGP-Short keeps no plan"):
-        policy.what_if(small.frames(policy.config, 1, policy.history))
+        policy.what_if(small.frames(policy.config, 1, policy.history), policy.begin([9]))

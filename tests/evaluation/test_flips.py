@@ -25,7 +25,7 @@ def test_a_flip_is_a_masked_token_that_came_back_as_another_code():
 
 def test_near_duplicates_flip_by_code_alone_and_far_codes_by_action_too():
     policy = small.policy(small.tiny("long"))
-    codes = policy.network.tokenizer.codebook.codes  # untrained, the decoder is linear and looks at no neighbours
+    codes = policy.tokenizer.codebook.codes  # untrained, the decoder is linear and looks at no neighbours
     codes[8:] = codes[:8] + ACTION_CHANGE / 50  # 8 to 15 are near-duplicates of 0 to 7
     near = edited([0, 1, 2, 3, 4, 5], [0, 9, 10, 3, 12, 5], [0, 1, 2, 1, 2, 0])
     assert flips(near)[1].sum() == 3
@@ -36,17 +36,18 @@ def test_near_duplicates_flip_by_code_alone_and_far_codes_by_action_too():
     assert np.array_equal(flips_by_action(policy, far), flips(far)[1])
 
 
-def test_the_largest_change_of_a_token_counts_and_an_end_changes_everything():
-    before, after = torch.zeros(1, 4, 2, 3), torch.zeros(1, 4, 2, 3)
+def test_the_largest_change_of_a_token_counts():
+    before, after = torch.zeros(1, 3, 2, 3), torch.zeros(1, 3, 2, 3)
     after[0, 0, 1] = torch.tensor([0.01, -0.3, 0.1])
-    after[0, 2:], before[0, 3:] = torch.nan, torch.nan  # one plan is over from the third token on, the other later
-    assert action_change(before, after).tolist() == [[pytest.approx(0.3), 0, np.inf, 0]]
-    policy = small.policy(small.tiny("long", **{"sampling.allow_end": True}))
-    end = policy.network.transformer.vocabulary.end
-    decoded = policy.decoded(torch.tensor([[1, 2, end, 3, 3, 3]]))
+    after[0, 2, 0, 0] = 0.02
+    assert action_change(before, after).tolist() == [[pytest.approx(0.3), 0, pytest.approx(0.02)]]
+
+
+def test_plans_are_decoded_whole_and_normalised():
+    policy = small.policy(small.tiny("long"))
+    plan = torch.tensor([[1, 2, 2, 5, 3, 2]])
+    decoded = policy.decoded(plan)
     assert decoded.shape == (1, 6, 4, small.ACTION)
-    assert decoded.isnan().all((2, 3)).tolist() == [[False, False, True, True, True, True]]
-    actions = policy.network.normalizer.normalize("action", policy.network.actions(torch.tensor([[1, 2, 2, 2, 2, 2]])))
-    torch.testing.assert_close(decoded[0, :2].flatten(0, 1), actions[0, :8])
-    ended = edited([1, 2, 3, 4, 5, 6], [1, 2, 3, end, 5, 6], [0, 0, 0, 1, 0, 0])
-    assert flips_by_action(policy, ended).tolist() == [[False, False, False, True, False, False]]
+    assert decoded.abs().max() <= 1
+    actions = policy.normalizer.normalize("action", policy.actions(plan))
+    torch.testing.assert_close(decoded.flatten(1, 2), actions)

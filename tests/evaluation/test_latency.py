@@ -5,15 +5,15 @@ import pytest
 import torch
 from toy_robot import ToyEnv, ToyPolicy
 
-from mgp.evaluation import measure, measure_both
+from mgp.evaluation import Latency, measure, measure_both
 
 
 class Slow(ToyPolicy):
     """5 ms a plan, 200 ms for the first ever."""
 
-    def plan(self, observation, observed=None):
-        time.sleep(0.005 if self.seen else 0.2)
-        return super().plan(observation, observed)
+    def plan(self, *arguments):
+        time.sleep(0.005 if self.frames_seen else 0.2)
+        return super().plan(*arguments)
 
 
 class SlowEyes(ToyEnv):
@@ -46,6 +46,8 @@ def test_one_thread_and_the_default_are_measured_and_given_back():
 
 def test_latency_is_plain_data():
     content = measure(ToyPolicy(), ToyEnv(), 3, threads=1).as_dict()
-    assert set(content) == {"threads", "replans", "policy", "with_observation"}
+    assert set(content) == {"threads", "replans", "policy", "with_observation", "idle", "others"}
+    assert Latency.from_dict(content).as_dict() == content
+    assert not Latency.from_dict({k: v for k, v in content.items() if k not in ("idle", "others")}).idle, "nobody knew"
     assert all(isinstance(value, float) and np.isfinite(value) for value in content["policy"].values())
     assert content["policy"]["step"] == pytest.approx(content["policy"]["replan"] / 5)

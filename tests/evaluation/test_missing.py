@@ -10,7 +10,7 @@ from toy_robot import ToyEnv, ToyPolicy, make_toy
 import small
 from mgp.envs.base import RobotEnv
 from mgp.errors import ConfigError
-from mgp.evaluation import Missing, evaluate, rollout
+from mgp.evaluation import Missing, Recording, evaluate, rollout
 from mgp.sampling.long import LongPlanner
 
 
@@ -78,7 +78,7 @@ def test_frames_from_before_a_gap_are_no_history():
     gaps = [c for c in range(1, 30) if told(policy)[c] and not told(policy)[c - 1]]
     assert gaps
     for cycle in gaps:
-        assert policy.seen[cycle][0, :, 2].tolist() == [2 * cycle - 1] * 3 + [2 * cycle]
+        assert policy.frames_seen[cycle][0, :, 2].tolist() == [2 * cycle - 1] * 3 + [2 * cycle]
 
 
 @pytest.mark.parametrize(
@@ -149,13 +149,13 @@ def test_short_holds_whole_clips_until_sensing_resumes_then_plans_anew():
 
 @pytest.mark.parametrize("variant", ["long", "no-sm"])
 def test_long_runs_its_plan_and_skips_scoring(variant, monkeypatch):
-    config = small.tiny("long", **{"sampling.mask_ratio": 1.0, "sampling.variant": variant})
+    config = small.tiny("long", **{"policy.sampling.mask_ratio": 1.0, "policy.sampling.variant": variant})
     policy, env = small.policy(config), Body()
     scored = []
     replan = LongPlanner._replan
     monkeypatch.setattr(LongPlanner, "_replan", lambda self, *a: scored.append(self.executed) or replan(self, *a))
-    rollout(policy, [env], [1], missing=Missing(lost_from=5))
-    trace = policy.trace(0)
+    (result,) = rollout(policy, [env], [1], missing=Missing(lost_from=5), recording=Recording((1,), every=0))
+    trace = result.trace
     assert scored == [1], "the plan is scored once, at step 4, and never after the loss"
     assert (trace.tokens[1:] == trace.tokens[1]).all()
     assert (trace.masked[2:] == 0).all()

@@ -2,20 +2,20 @@ import numpy as np
 import pytest
 from toy_robot import ToyEnv
 
-from mgp.errors import CheckpointError, ConfigError
+from mgp.errors import ConfigError
 from mgp.policies.random import RandomPolicy
 
 
 def test_uniform_in_the_box_and_seeded_by_episode():
     policy = RandomPolicy([-1, 0], [1, 5], execution_horizon=500)
-    policy.reset([3, 4])
-    actions = policy.plan({})
+    actions, run = policy.plan({}, policy.begin([3, 4]))
+    assert run == 500
     assert actions.shape == (2, 500, 2)
     assert (actions >= [-1, 0]).all()
     assert (actions <= [1, 5]).all()
     np.testing.assert_allclose(actions.mean((0, 1)), [0, 2.5], atol=0.25)
-    policy.reset([4])
-    np.testing.assert_array_equal(policy.plan({})[0], actions[1])  # whoever its neighbours are
+    alone = policy.plan({}, policy.begin([4])).actions
+    np.testing.assert_array_equal(alone[0], actions[1])  # whoever its neighbours are
 
 
 def test_act_gives_one_action_at_a_time():
@@ -24,22 +24,23 @@ def test_act_gives_one_action_at_a_time():
     policy.reset([1])
     frame, _ = env.reset(seed=1)
     actions = np.stack([policy.act(frame) for _ in range(4)])
-    policy.reset([1])
-    np.testing.assert_array_equal(actions, np.concatenate([policy.plan({})[0], policy.plan({})[0]]))
+    memory = policy.begin([1])
+    chunks = [policy.plan({}, memory).actions[0] for _ in range(2)]
+    np.testing.assert_array_equal(actions, np.concatenate(chunks))
 
 
-def test_saved_and_loaded_it_draws_the_same(tmp_path):
-    policy = RandomPolicy([-1], [2], execution_horizon=3)
-    policy.save(tmp_path)
-    other = RandomPolicy.load(tmp_path)
+def test_it_acts_without_any_observation():
+    policy = RandomPolicy([-1], [2])
     policy.reset([5])
-    other.reset([5])
-    np.testing.assert_array_equal(policy.plan({}), other.plan({}))
-    with pytest.raises(CheckpointError, match="holds no random policy"):
-        RandomPolicy.load(tmp_path / "nowhere")
+    assert np.isfinite([policy.act(None) for _ in range(6)]).all()
 
 
 @pytest.mark.parametrize(("low", "high"), [([1], [-1]), ([0], [1, 2]), ([-np.inf], [1])])
 def test_boxes_that_are_none_are_refused(low, high):
     with pytest.raises(ConfigError, match="box"):
         RandomPolicy(low, high)
+
+
+def test_at_least_one_action_a_plan():
+    with pytest.raises(ConfigError, match="execution_horizon=0"):
+        RandomPolicy([0], [1], 0)

@@ -4,6 +4,7 @@ from toy_robot import ToyEnv, ToyPolicy
 
 from mgp.errors import ConfigError, SimulationError
 from mgp.evaluation import Missing, Recording, rollout
+from mgp.policies.base import Chunk
 from mgp.policies.random import RandomPolicy
 
 SEEDS = [3, 4, 5, 6]
@@ -17,13 +18,13 @@ def test_only_the_frames_the_policy_sees_are_looked_at():
     env, policy = ToyEnv(horizon=20, reach=0), ToyPolicy(history=2, execution_horizon=5)
     rollout(policy, [env], [3])
     assert env.looks == [0, 4, 5, 9, 10, 14, 15]  # the first, then the last two of each chunk; none after the last plan
-    assert [frames[0, :, 2].tolist() for frames in policy.seen] == [[0, 0], [4, 5], [9, 10], [14, 15]]
+    assert [frames[0, :, 2].tolist() for frames in policy.frames_seen] == [[0, 0], [4, 5], [9, 10], [14, 15]]
 
 
 def test_a_history_longer_than_the_chunk_keeps_older_frames():
     env, policy = ToyEnv(horizon=6, reach=0), ToyPolicy(history=4, execution_horizon=2)
     rollout(policy, [env], [3])
-    assert [frames[0, :, 2].tolist() for frames in policy.seen] == [[0, 0, 0, 0], [0, 0, 1, 2], [1, 2, 3, 4]]
+    assert [frames[0, :, 2].tolist() for frames in policy.frames_seen] == [[0, 0, 0, 0], [0, 0, 1, 2], [1, 2, 3, 4]]
     assert env.looks == [0, 1, 2, 3, 4]
 
 
@@ -88,19 +89,43 @@ def test_ticks_tell_each_outcome_once():
     assert len(set(ticks)) == 2
 
 
+def planning(actions: np.ndarray, run: int) -> ToyPolicy:
+    policy = ToyPolicy()
+    policy.plan = lambda observation, memory, observed=None, executed=None: Chunk(actions, run)
+    return policy
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_actions_that_are_no_numbers_are_refused(bad):
-    policy = ToyPolicy()
-    policy.plan = lambda observation, observed=None: np.full((1, 5, 1), bad)
     with pytest.raises(SimulationError, match="NaN or Inf"):
-        rollout(policy, [ToyEnv()], [3])
+        rollout(planning(np.full((1, 5, 1), bad), 5), [ToyEnv()], [3])
 
 
-def test_actions_of_the_wrong_shape_are_refused():
-    policy = ToyPolicy()
-    policy.plan = lambda observation, observed=None: np.zeros((1, 5, 4))
-    with pytest.raises(SimulationError, match=r"\(1, 5, 4\), expected \(1, 5, 1\)"):
-        rollout(policy, [ToyEnv()], [3])
+def test_what_will_not_be_run_may_be_anything():
+    actions = np.zeros((1, 5, 1))
+    actions[:, 4:] = np.nan
+    (result,) = rollout(planning(actions, 4), [ToyEnv(horizon=20)], [3])
+    assert (result.steps, result.replans) == (20, 5)
+
+
+@pytest.mark.parametrize(("shape", "run"), [((1, 5, 4), 5), ((2, 5, 1), 5), ((1, 5, 1), 6), ((1, 5, 1), 0)])
+def test_actions_of_the_wrong_shape_or_number_are_refused(shape, run):
+    with pytest.raises(SimulationError) as caught:
+        rollout(planning(np.zeros(shape), run), [ToyEnv()], [3])
+    assert f"shape {shape}, {run} of them to run; expected 1 episodes and 1 numbers" in str(caught.value)
+
+
+def test_the_last_command_is_noted_for_a_robot_that_must_hold():
+    last = []
+
+    class Noting(ToyPolicy):
+        def plan(self, observation, memory, observed=None, executed=None):
+            last.append((memory.last.item(), executed))
+            return super().plan(observation, memory, observed, executed)
+
+    env = ToyEnv(horizon=10, reach=0)
+    rollout(Noting(noise=0.0), [env], [3])
+    assert last == [(0.0, None), (1.0, 5)]
 
 
 def test_impossible_requests_are_refused():

@@ -1,7 +1,7 @@
 import pytest
 
 from mgp.errors import ConfigError
-from mgp.evaluation import mean_of_top, median, percentile, wilson
+from mgp.evaluation import mean_of_top, over_trainings, sign_test, wilson
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,23 @@ def test_mean_of_top():
         mean_of_top([])
 
 
-def test_percentiles():
-    assert median([3, 1, 2]) == 2
-    assert median([4, 1, 2, 3]) == 2.5
-    assert percentile(range(101), 95) == 95
-    assert percentile([7], 95) == 7
+def test_the_training_seed_as_the_unit():
+    # R: t.test(c(.92, .88, .90))$conf.int
+    assert over_trainings([0.92, 0.88, 0.90]) == pytest.approx((0.85032, 0.94968), abs=1e-5)
+    assert over_trainings([0.5, 1.0]) == (0.0, 1.0), "two trainings that differ leave everything open"
+    assert over_trainings([0.9]) is None
+    assert over_trainings([1.0, 1.0, 1.0]) is None, "no width is no interval"
+    with pytest.raises(ConfigError, match=r"rate 1\.5 lies outside 0 to 1"):
+        over_trainings([0.5, 1.5])
+
+
+def test_sign_test_counts_the_episodes_that_differ():
+    first = {seed: seed < 15 for seed in range(20)}
+    second = {seed: 5 <= seed < 16 for seed in range(20)}
+    paired = sign_test(first, second)
+    assert paired[:4] == (10, 5, 1, 4)
+    assert paired.p == pytest.approx(0.21875)  # R: binom.test(1, 6)
+    assert sign_test(first, first).p == 1.0
+    assert sign_test(dict.fromkeys(range(10), True), dict.fromkeys(range(10), False)).p == pytest.approx(2 / 2**10)
+    with pytest.raises(ConfigError, match=r"seed 19 .* same episodes"):
+        sign_test(first, dict.fromkeys(range(19), True))

@@ -8,13 +8,13 @@ from toy_robot import ToyEnv
 
 import small
 from mgp.cli import main
-from mgp.commands import eval_tokenizer
 from mgp.errors import CheckpointError, SimulationError
 from mgp.evaluation.tokenizer import _replay
-from mgp.policies.mgp import MGP
-from mgp.report.runs import read_run
+from mgp.policies.files import load_checkpoint, save_policy
+from mgp.report.run_folder import read_run
 from mgp.runs import Run, load_policy
 from mgp.training.loop import Trainer
+from mgp.workflows import tokenizer as workflow
 
 
 class StrictEnv(ToyEnv):
@@ -47,7 +47,7 @@ def test_a_replay_stops_where_the_episode_does(towards, expected):
 def tokenizer_only(tmp_path):
     """A run that was interrupted before its second stage."""
     config = small.tiny()
-    trainer = Trainer(config, small.demonstrations(), tmp_path / "run", small.HOLD, quiet=True)
+    trainer = Trainer(config, small.demonstrations(), tmp_path / "run", quiet=True)
     update = trainer._update
 
     def stop(number, *rest):
@@ -62,8 +62,8 @@ def tokenizer_only(tmp_path):
 
 
 def test_a_run_with_its_tokenizer_only_can_be_measured_and_reported(tokenizer_only, tmp_path, monkeypatch, capsys):
-    data = small.store(tmp_path / "data.zarr")
-    monkeypatch.setattr(eval_tokenizer, "make_env", lambda name, observation, **options: StrictEnv(**options))
+    data = small.store(tmp_path / "data.zarr", env="metaworld/reach")
+    monkeypatch.setattr(workflow, "make_env", lambda name, observation, **options: StrictEnv(**options))
     main(["eval-tokenizer", str(tokenizer_only), "--data", str(data)])
     assert "codes_in_use" in capsys.readouterr().out
     assert (tokenizer_only / "eval" / "tokenizer.json").is_file()
@@ -75,5 +75,12 @@ def test_a_checkpoint_of_the_tokenizer_is_no_policy_but_a_saved_policy_is(tokeni
     for folder in (tokenizer_only, checkpoint):
         with pytest.raises(CheckpointError, match="interrupted before its policy was trained"):
             load_policy(folder)
-    MGP.load(checkpoint).save(tmp_path / "saved")
+    save_policy(load_checkpoint(checkpoint), tmp_path / "saved")
     assert load_policy(tmp_path / "saved").config == small.tiny()
+
+
+def test_a_policy_without_a_tokenizer_is_named(tmp_path, capsys):
+    Trainer(small.tiny_of("bc"), small.demonstrations(), tmp_path / "run", quiet=True).train()
+    with pytest.raises(SystemExit):
+        main(["eval-tokenizer", str(tmp_path / "run")])
+    assert "is a run of bc, which has no tokenizer: name one of MGP" in capsys.readouterr().err

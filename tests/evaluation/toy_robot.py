@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 
 import gymnasium as gym
 import numpy as np
 
 from mgp.envs.base import RobotEnv
 from mgp.errors import UnknownNameError
-from mgp.policies.base import PlanTrace, Policy
+from mgp.policies.base import Chunk, Memory, PlanTrace, Policy
 
 
 class ToyEnv(RobotEnv):
@@ -44,6 +44,12 @@ class ToyEnv(RobotEnv):
         self.closed = True
 
 
+@dataclass
+class ToyMemory(Memory):
+    generators: list[np.random.Generator]
+    plans: int = 0
+
+
 class ToyPolicy(Policy):
     """Walks towards the goal, with noise of the episode's own generator; holds still without an observation."""
 
@@ -51,33 +57,27 @@ class ToyPolicy(Policy):
 
     def __init__(self, history: int = 2, execution_horizon: int = 5, noise: float = 0.1):
         self.history, self.execution_horizon, self.noise = history, execution_horizon, noise
-        self.seen: list[np.ndarray] = []  # (B, history, 3) of each plan
+        self.frames_seen: list[np.ndarray] = []  # (B, history, 3) of each plan
         self.observed: list[np.ndarray] = []
 
-    def reset(self, seeds):
-        self.generators = [np.random.default_rng(seed) for seed in seeds]
-        self.plans = 0
+    def begin(self, seeds):
+        still = np.zeros((len(seeds), 1), np.float32)
+        return ToyMemory(tuple(seeds), still, [np.random.default_rng(seed) for seed in seeds])
 
-    def plan(self, observation, observed=None):
+    def plan(self, observation, memory, observed=None, executed=None):
         state = observation["state"]
-        self.seen.append(state)
+        self.frames_seen.append(state)
         self.observed.append(observed)
-        self.plans += 1
-        noise = np.stack([g.normal(size=(self.execution_horizon, 1)) for g in self.generators])
+        memory.plans += 1
+        noise = np.stack([g.normal(size=(self.execution_horizon, 1)) for g in memory.generators])
         towards = np.sign(state[:, -1:, 1:2] - state[:, -1:, 0:1])  # (B, 1, 1)
         actions = np.clip(towards + self.noise * noise, -1, 1)
-        return actions if observed is None else actions * observed[:, None, None]
+        seen = np.ones(len(actions), bool) if observed is None else observed
+        return Chunk(actions * seen[:, None, None], self.execution_horizon)
 
-    def trace(self, episode):
-        tokens = np.arange(self.plans * 4).reshape(self.plans, 4)
-        return PlanTrace(np.arange(self.plans), tokens, tokens / 100, tokens % 3)
-
-    def save(self, folder: Path):
-        raise NotImplementedError
-
-    @classmethod
-    def load(cls, folder: Path):
-        raise NotImplementedError
+    def trace(self, memory, episode):
+        tokens = np.arange(memory.plans * 4).reshape(memory.plans, 4)
+        return PlanTrace(np.arange(memory.plans), tokens, tokens / 100, tokens % 3)
 
 
 def make_toy(name: str = "toy/line", observation: str = "state", **options) -> ToyEnv:
@@ -91,7 +91,7 @@ def load_broken() -> Policy:
 class DyingPolicy(ToyPolicy):
     """Takes its process with it, as the kernel does when memory runs out."""
 
-    def plan(self, observation, observed=None):
+    def plan(self, observation, memory, observed=None, executed=None):
         import os
 
         os._exit(9)

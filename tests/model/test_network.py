@@ -1,30 +1,33 @@
+"""The network inside an MGP: what is trained, what is frozen, and how its condition comes about."""
+
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
-from mgp.model.frames import cloud_to_hand, state_to_hand, with_motion
-from mgp.training.build import build_network
-from mgp.training.stages import PolicyStage
 
 import small
 from mgp.data.demonstrations import keyed_generator
+from mgp.data.frames import cloud_to_hand, state_to_hand, with_motion
+from mgp.data.windows import Looks
+from mgp.policies.mgp import MGP
 
 CASES = [(policy, observation) for policy in ("short", "long") for observation in ("state", "cloud")]
 
 
-@pytest.mark.parametrize(("policy", "observation"), CASES)
-@pytest.mark.parametrize("head", ["linear", "codebook"])
+@pytest.mark.parametrize(("kind", "observation"), CASES)
 @pytest.mark.parametrize("extra", [0.0, 1.0])
-def test_every_trainable_parameter_gets_a_gradient_and_no_frozen_one_does(policy, observation, head, extra):
-    changes = {"transformer.head": head, "masking.soft_labels": extra, "training.auxiliary": extra}
-    config = small.tiny(policy, observation, **changes)
-    network = small.network(config)
-    network.train()
-    stage = PolicyStage(network, small.demonstrations(observation), config, torch.device("cpu"))
-    loss, _ = stage.loss(32, keyed_generator(0))
+def test_every_trainable_parameter_gets_a_gradient_and_no_frozen_one_does(kind, observation, extra):
+    changes = {"policy.masking.soft_labels": extra, "training.auxiliary": extra}
+    policy = small.policy(small.tiny(kind, observation, **changes))
+    policy.train()
+    stage = policy.stages()[-1]
+    trained = policy.begin_stage(stage)
+    batch = policy.source(stage, small.demonstrations(observation)).draw(32, keyed_generator(0))
+    loss, figures = policy.loss(stage, batch, keyed_generator(1))
     loss.backward()
-    trained = stage.parameters()
-    for name, parameter in network.named_parameters():
+    assert ("regression" in figures) == bool(extra)
+    for name, parameter in policy.named_parameters():
         if name.startswith("tokenizer."):
             assert name not in trained
             assert parameter.grad is None, name
@@ -36,55 +39,60 @@ def test_every_trainable_parameter_gets_a_gradient_and_no_frozen_one_does(policy
 
 
 def test_the_tokenizer_does_not_change_in_stage_2():
-    config = small.tiny("long")
-    network = small.network(config)
-    stage = PolicyStage(network, small.demonstrations(), config, torch.device("cpu"))
-    optimizer = torch.optim.AdamW(stage.parameters().values(), lr=1e-2, weight_decay=0.1)
-    before = network.tokenizer.fingerprint()
+    policy = small.policy(small.tiny("long"))
+    stage = policy.stages()[-1]
+    optimizer = torch.optim.AdamW(policy.begin_stage(stage).values(), lr=1e-2, weight_decay=0.1)
+    source = policy.source(stage, small.demonstrations())
+    before = policy.frozen()
+    assert before == {"tokenizer": policy.tokenizer.fingerprint()}
     for step in range(3):
-        network.train()  # must not thaw it
+        policy.train()  # must not thaw it
         optimizer.zero_grad()
-        stage.loss(8, keyed_generator(step))[0].backward()
+        generator = keyed_generator(step)
+        policy.loss(stage, source.draw(8, generator), generator)[0].backward()
         optimizer.step()
-    assert network.tokenizer.fingerprint() == before
+    assert policy.frozen() == before
 
 
 def test_the_transformer_embeds_the_tokenizers_own_codes():
-    network = small.network(small.tiny())
-    assert torch.equal(network.transformer.code_vectors, network.tokenizer.codebook.codes)
-    network.tokenizer.codebook.codes.add_(1.0)
-    assert not torch.equal(network.transformer.code_vectors, network.tokenizer.codebook.codes), "a copy, not an alias"
+    policy = small.policy(small.tiny())
+    assert torch.equal(policy.transformer.code_vectors, policy.tokenizer.codebook.codes)
+    policy.tokenizer.codebook.codes.add_(1.0)
+    assert not torch.equal(policy.transformer.code_vectors, policy.tokenizer.codebook.codes), "a copy, not an alias"
+
+
+def condition(policy: MGP, state: torch.Tensor, cloud: torch.Tensor) -> torch.Tensor:
+    """Of frames (B, H, ...), each encoded for itself."""
+    which = torch.arange(state.shape[0] * state.shape[1]).view(state.shape[:2])
+    return policy.condition(Looks(state, {"cloud": cloud.flatten(0, 1)}, which, state[..., :3].flatten(0, 1)))
 
 
 @pytest.mark.parametrize("history", [1, 3])
 def test_frames_encoded_once_equal_frames_encoded_for_each_window(history):
     config = small.tiny("short", "cloud", **{"encoder.history": history})
-    network, data = small.network(config), small.demonstrations("cloud")
+    policy, data = small.policy(config), small.demonstrations("cloud")
     times = data.history(torch.tensor([0, 1, 2, 30, 31, 60]), history)
-    state, distinct = data.arrays["state"][times], times.unique(return_inverse=True)
-    cloud, cloud_state = data.arrays["cloud"][distinct[0]], data.arrays["state"][distinct[0]]
-    once = network.condition(state, cloud, cloud_state, distinct[1])
-    each = network.condition(state, data.arrays["cloud"][times], state)
-    assert once.shape == (6, history, network.encoder.dim)
-    torch.testing.assert_close(once, each)
+    state, (distinct, which) = data.arrays["state"][times], times.unique(return_inverse=True)
+    hand = data.arrays["state"][distinct][:, :3]
+    once = policy.condition(Looks(state, {"cloud": data.arrays["cloud"][distinct]}, which, hand))
+    assert once.shape == (6, history, policy.encoder.dim)
+    torch.testing.assert_close(once, condition(policy, state, data.arrays["cloud"][times]))
 
 
 def test_in_the_hands_frame_a_shifted_scene_looks_the_same():
     config = small.tiny("short", "cloud")
-    network, view = small.network(config), small.frames(config, 4, config.encoder.history)
+    policy, view = small.policy(config), small.frames(config, 4, config.encoder.history)
     state, cloud = torch.from_numpy(view["state"]), torch.from_numpy(view["cloud"])
     shift = torch.tensor([0.4, -0.7, 0.0])
     moved_state = state + shift.repeat(state.shape[-1] // 3)
-    here = network.condition(state, cloud, state)
-    torch.testing.assert_close(network.condition(moved_state, cloud + shift, moved_state), here, atol=1e-4, rtol=1e-4)
+    here = condition(policy, state, cloud)
+    torch.testing.assert_close(condition(policy, moved_state, cloud + shift), here, atol=1e-4, rtol=1e-4)
     raised = state + torch.tensor([0.0, 0.0, 0.3]).repeat(state.shape[-1] // 3)
-    assert not torch.allclose(network.condition(raised, cloud, raised), here, atol=1e-3), "height is kept"
-    moved_only = network.condition(state, cloud + shift, state)
+    assert not torch.allclose(condition(policy, raised, cloud), here, atol=1e-3), "height is kept"
+    moved_only = condition(policy, state, cloud + shift)
     assert not torch.allclose(moved_only, here, atol=1e-3), "where things are relative to the hand matters"
-    world = small.network(small.tiny("short", "cloud", **{"encoder.frame": "world"}))
-    assert not torch.allclose(
-        world.condition(moved_state, cloud + shift, moved_state), world.condition(state, cloud, state), atol=1e-3
-    )
+    world = small.policy(small.tiny("short", "cloud", **{"encoder.frame": "world"}))
+    assert not torch.allclose(condition(world, moved_state, cloud + shift), condition(world, state, cloud), atol=1e-3)
 
 
 def test_the_hands_frame_by_numbers():
@@ -94,43 +102,43 @@ def test_the_hands_frame_by_numbers():
     expected = [[-0.1, 0, -0.2, 3.0, 0.5, 0, 0, -0.5, 0, 0], [0, 0, 0, 3.2, 0.5, 0, 0, -0.5, 0, 0]]
     torch.testing.assert_close(state_to_hand(state)[0], torch.tensor(expected), atol=1e-6, rtol=0)
     cloud = torch.tensor([[[1.0, 2.0, 3.5]], [[1.0, 2.0, 3.5]]])[None]
-    relative = cloud_to_hand(cloud, state)
+    relative = cloud_to_hand(cloud, state[..., :3])
     torch.testing.assert_close(relative[0, :, 0], torch.tensor([[0.0, 0, 0.5], [-0.1, 0, 0.3]]), atol=1e-6, rtol=0)
 
 
-def test_building_a_network_depends_on_the_seed_alone():
+def test_building_a_policy_depends_on_the_seed_alone():
     data, config = small.demonstrations(), small.tiny()
     state = torch.random.get_rng_state()
-    one = build_network(config, data).state_dict()
+    one = MGP.build(config, data).state_dict()
     assert torch.equal(torch.random.get_rng_state(), state), "the global generator is left alone"
     torch.rand(5)
-    other = build_network(config, data).state_dict()
+    other = MGP.build(config, data).state_dict()
     assert all(torch.equal(one[name], other[name]) for name in one)
-    third = build_network(small.change(config, {"seed": 1}), data).state_dict()
+    third = MGP.build(config.changed({"seed": 1}), data).state_dict()
     assert not torch.equal(one["transformer.head.weight"], third["transformer.head.weight"])
 
 
 def test_actions_stay_inside_the_demonstrated_limits():
-    config = small.tiny()
-    network, data = small.network(config), small.demonstrations()
+    policy, data = small.policy(small.tiny()), small.demonstrations()
     with torch.no_grad():
-        for parameter in network.tokenizer.decoder.parameters():
+        for parameter in policy.tokenizer.decoder.parameters():
             parameter.mul_(20)
-    actions = network.actions(torch.randint(16, (50, 2), generator=keyed_generator(0)))
+    actions = policy.actions(torch.randint(16, (50, 2), generator=keyed_generator(0)))
     assert actions.shape == (50, 8, small.ACTION)
     shown = data.arrays["action"]
     assert (actions <= shown.amax(0) + 1e-5).all()
     assert (actions >= shown.amin(0) - 1e-5).all()
+    assert np.isclose(actions.detach().numpy(), shown.amax(0)).any(), "and reach them"
 
 
 def test_motion_is_normalised_by_its_own_limits():
-    config = small.tiny("short", "cloud", **{"encoder.frame": "world", "encoder.motion": True})
+    config = small.tiny("short", "cloud", **{"encoder.frame": "motion"})
     data = small.demonstrations("cloud")
     data.arrays["state"] = 100 + data.arrays["state"].cumsum(0) / 100  # small steps far away
-    network = small.network(config, data)
+    policy = small.policy(config, data)
     times = data.history(torch.arange(len(data.arrays["state"])), 2)
     state = data.arrays["state"][times]
-    seen = network.normalizer.normalize("state", with_motion(state))
+    seen = policy.normalizer.normalize("state", with_motion(state))
     assert seen.shape[-1] == 18
     assert (seen[:, -1, 9:] == seen[0, -1, 9:]).all(), "the newest frame does not differ from itself"
     assert seen[:, 0, 9:].amin() == pytest.approx(-1, abs=1e-3)

@@ -3,19 +3,17 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mgp.config import EncoderConfig, TransformerConfig
 from mgp.data.demonstrations import keyed_generator
-from mgp.model.encoders import ConditionEncoder, PointNet
-from mgp.model.transformer import MaskedTransformer, Vocabulary, attend
+from mgp.model.transformer import MaskedTransformer, TransformerConfig, Vocabulary, attend
 
 BATCH, SIZE, HISTORY, WIDTH, CODES = 3, 6, 2, 5, 10
 
 
-def transformer(**changes) -> MaskedTransformer:
+def transformer(tokens: int = 8, **changes) -> MaskedTransformer:
+    """For plans of up to so many tokens."""
     torch.manual_seed(0)
-    base = {"dim": 16, "heads": 2, "cross_layers": 2, "self_layers": 2, "block_size": 8}
-    config = TransformerConfig(**base | changes)
-    return MaskedTransformer(config, torch.randn(CODES, 4), WIDTH, HISTORY).eval()
+    config = TransformerConfig(**{"dim": 16, "heads": 2, "cross_layers": 2, "self_layers": 2} | changes)
+    return MaskedTransformer(config, torch.randn(CODES, 4), WIDTH, HISTORY, tokens).eval()
 
 
 def inputs(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -29,11 +27,10 @@ def test_the_vocabulary_has_codes_end_pad_mask_and_predicts_the_first_two():
     assert (words.end, words.pad, words.mask, words.predicted) == (10, 11, 12, 11)
 
 
-@pytest.mark.parametrize("head", ["linear", "codebook"])
 @pytest.mark.parametrize("time", ["relative", "absolute", "both"])
 @torch.no_grad()
-def test_logits_cover_codes_and_end_for_every_token(head, time):
-    model = transformer(head=head, time=time)
+def test_logits_cover_codes_and_end_for_every_token(time):
+    model = transformer(time=time)
     tokens, condition, executed = inputs()
     tokens[0] = model.vocabulary.mask
     tokens[1, 3], tokens[1, 4:] = model.vocabulary.end, model.vocabulary.pad
@@ -119,36 +116,10 @@ def test_relative_time_counts_from_the_executed_tokens():
 
 @torch.no_grad()
 def test_all_places_up_to_a_whole_plan_executed_are_embedded():
-    model = transformer(block_size=SIZE)
+    model = transformer(SIZE)
     tokens, condition, executed = inputs()
     for done in range(SIZE + 1):
         assert model(tokens, condition, executed + done).isfinite().all()
-
-
-@torch.no_grad()
-def test_the_codebook_head_gives_duplicates_the_same_logit():
-    model = transformer(head="codebook")
-    model.code_vectors[4] = model.code_vectors[7]
-    out = model(*inputs())
-    torch.testing.assert_close(out[..., 4], out[..., 7])
-
-
-@torch.no_grad()
-def test_a_cloud_has_no_order_and_repeats_do_not_count():
-    torch.manual_seed(0)
-    net, cloud = PointNet((8, 16), 4), torch.randn(3, 20, 3)
-    base = net(cloud)
-    assert base.shape == (3, 4)
-    torch.testing.assert_close(net(cloud[:, torch.randperm(20)]), base)
-    torch.testing.assert_close(net(torch.cat([cloud, cloud[:, :5]], dim=1)), base)
-
-
-def test_the_condition_joins_state_and_cloud():
-    config = EncoderConfig(hidden=(8,), cloud_dim=6, state_dim=4)
-    assert ConditionEncoder(config, 9, 0)(torch.randn(2, 3, 9)).shape == (2, 3, 4)
-    both = ConditionEncoder(config, 9, 3)
-    assert both.dim == 10
-    assert both(torch.randn(2, 3, 9), torch.randn(2, 3, 7, 3)).shape == (2, 3, 10)
 
 
 @torch.no_grad()

@@ -67,6 +67,7 @@ def evaluation(method: str, rate: float, generator: np.random.Generator, size: i
         training_minutes=8.31,
         demonstrations=10,
         latency=tuple(latency),
+        seeds_checked=True,
         commit="0123456789ab",
         machine="A processor, 2 cores",
     )

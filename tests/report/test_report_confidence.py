@@ -13,7 +13,8 @@ from browser import CHROMIUM, Browser
 from html_reader import Reader
 from made_up_run import trace
 
-from mgp.evaluation.confidence_results import KEPT, ConfidenceStudy, Outcome, Replan
+from mgp.evaluation.confidence_parts import KEPT, Outcome, Replan
+from mgp.evaluation.confidence_record import ConfidenceStudy
 from mgp.report import write_report
 from mgp.report.confidence import write_study
 
@@ -78,10 +79,10 @@ def test_the_page_of_a_study_is_whole_and_has_its_figures(twin, tmp_path):
     for figure in re.findall(r"<svg .*?</svg>", text, re.S):
         ElementTree.fromstring(figure)
     said = words(text)
-    assert "flips by code paper, by code (disassemble) flips by action (&gt; 0.05) success" in said
+    assert "flips by code paper, by code (disassemble) flips by action (&gt; 0.05) success, oracle clouds" in said
     row = "60.0% (648 of 1080) 60.6%, success 0.86 30.0% (324 of 1080) 0.50 [0.15, 0.85]"
     assert f"70% least sure (ATR) {row}" in said
-    assert "70% surest, on ATR&#x27;s plans 20.0% (216 of 1080) - 10.0% (108 of 1080)" in said
+    assert "70% surest, on ATR&#39;s plans 20.0% (216 of 1080) - 10.0% (108 of 1080)" in said
     assert "changes by more than 0.05" in said
     marks = text.count("stroke-dasharray: 8,4")
     assert ("up to step 50" in said, marks) == ((True, 7) if twin else (False, 0)), "a mark where it begins to move"

@@ -12,7 +12,7 @@ from mgp.policies.base import PlanTrace
 from mgp.report.figures import confidence_map, mask_map, thin
 from mgp.report.paper import paper_latency, paper_level, paper_success
 from mgp.report.pictures import animation, spread
-from mgp.report.tables import success_table
+from mgp.report.sections import success
 
 
 def test_paper_figures():
@@ -35,8 +35,8 @@ def test_paper_figures():
 
 def test_a_policy_of_another_task_has_no_figure_in_the_paper():
     one = Evaluation("MGP-Long", "metaworld-dynamic/push", "cloud", (EpisodeResult(1, True, 3, 3, 1),))
-    assert '<path class="paper"' in success_table([one])
-    assert '<path class="paper"' not in success_table([replace(one, variant={"trained_on": "metaworld/push"})])
+    assert '<path class="paper"' in success([one])
+    assert '<path class="paper"' not in success([replace(one, variant={"trained_on": "metaworld/push"})])
 
 
 def test_animation_keeps_to_its_budget_and_shows_the_outcome():

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from mgp.config import SamplingConfig
 from mgp.data.demonstrations import keyed_generator
 from mgp.errors import ObservationError, UnknownNameError
 from mgp.model.transformer import Vocabulary
+from mgp.sampling.config import SamplingConfig
 from mgp.sampling.long import LongPlanner
 from mgp.sampling.sampler import likeness
 
@@ -55,7 +55,7 @@ def seen(*rows: bool) -> torch.Tensor:
 @pytest.mark.parametrize("see_pending", [False, True])
 def test_posterior_confidence_scores_the_token_in_the_plan_not_a_fresh_argmax(see_pending):
     plan, network = planner(mask_ratio=0.5, see_pending=see_pending), Planted(wants(2))
-    plan.step(network, seen(), 2)
+    plan.step(network, seen(), 0)
     # Now the network prefers code 5 everywhere; what it still gives to the standing 2 differs by position,
     # and the order of the preferred code's share is just the other way round.
     standing = torch.tensor([0.3, 0.3, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.35, 0.40])
@@ -77,9 +77,9 @@ def test_the_executed_prefix_is_byte_identical_over_a_whole_episode():
     random = keyed_generator(8)
     plan = planner(batch=3, temperature=1.0, mask_ratio=0.9)
     network, history = Planted(torch.zeros(3, SIZE, WORDS.predicted)), []
-    for _ in range(SIZE + 2):
+    for step in range(SIZE + 2):
         network.logits = 9 * torch.randn(3, SIZE, WORDS.predicted, generator=random)  # it changes its mind every time
-        handed = plan.step(network, seen(True, True, True), 1)
+        handed = plan.step(network, seen(True, True, True), step)
         history.append(handed.clone())
         handed.fill_(7)  # what was handed out is not the plan itself
     for step, tokens in enumerate(history[1:], start=1):
@@ -95,12 +95,12 @@ def test_the_executed_prefix_is_byte_identical_over_a_whole_episode():
 def test_exactly_the_share_of_the_pending_tokens_is_masked_the_least_sure_ones(ratio):
     random = keyed_generator(1)
     plan, network = planner(batch=2, mask_ratio=ratio), Planted(wants(3, batch=2))
-    plan.step(network, seen(True, True), 1)
+    plan.step(network, seen(True, True), 0)
     for executed in range(1, SIZE):
         standing = plan.tokens.clone()
         network.logits = torch.randn(2, SIZE, WORDS.predicted, generator=random)
         sure = network.logits[..., : WORDS.codes].softmax(-1).gather(-1, standing[..., None]).squeeze(-1)[:, executed:]
-        plan.step(network, seen(True, True), 1)
+        plan.step(network, seen(True, True), executed)
         masked = torch.from_numpy(plan.log[-1]["masked"]) > 0
         assert not masked[:, :executed].any()
         for row in range(2):
@@ -131,15 +131,15 @@ def test_replanning_follows_the_schedule_of_refinement():
 
 def test_the_network_is_told_how_many_tokens_are_executed():
     plan, network = planner(), Planted(wants(1))
-    for _ in range(3):
-        plan.step(network, seen(), 4)
+    for executed in (0, 4, 8):
+        plan.step(network, seen(), executed)
     assert {int(count) for count in network.executed} == {0, 4, 8}
     assert [int(entry["executed"][0]) for entry in plan.log] == [0, 4, 8]
 
 
 def test_without_score_based_masking_everything_pending_is_rewritten():
     plan, network = planner(variant="no-sm"), Planted(wants(1))
-    plan.step(network, seen(), 4)
+    plan.step(network, seen(), 0)
     network.logits = wants(6, 0.5)
     assert plan.step(network, seen(), 4)[0].tolist() == [1] * 4 + [6] * 6
     assert ((plan.log[-1]["masked"][0] > 0) == ([False] * 4 + [True] * 6)).all()
@@ -147,11 +147,11 @@ def test_without_score_based_masking_everything_pending_is_rewritten():
 
 def test_full_never_asks_the_network_again():
     plan, network = planner(variant="full"), Planted(wants(1))
-    first = plan.step(network, seen(), 4)
+    first = plan.step(network, seen(), 0)
     calls = len(network.asked)
     network.logits = wants(6)
-    for _ in range(3):
-        assert torch.equal(plan.step(network, seen(), 4), first)
+    for executed in (4, 8, 12):
+        assert torch.equal(plan.step(network, seen(), executed), first)
     assert len(network.asked) == calls == BASE.refine_steps
     assert len(plan.log) == 4
     assert all((entry["masked"] == 0).all() for entry in plan.log[1:])
@@ -159,7 +159,7 @@ def test_full_never_asks_the_network_again():
 
 def test_a_missing_observation_leaves_its_row_alone_while_others_replan():
     plan, network = planner(batch=3, mask_ratio=1.0), Planted(wants(1, batch=3))
-    plan.step(network, seen(True, True, True), 2)
+    plan.step(network, seen(True, True, True), 0)
     before = plan.log[-1]
     network.logits, network.rows, network.asked = wants(6, 0.8, batch=3), seen(True, False, True), []
     tokens = plan.step(network, network.rows, 2)
@@ -170,15 +170,15 @@ def test_a_missing_observation_leaves_its_row_alone_while_others_replan():
     assert (after["masked"][1] == 0).all()
     assert (after["masked"][[0, 2], 2:] > 0).all()
     network.asked = []
-    nobody = plan.step(network, seen(False, False, False), 2)
+    nobody = plan.step(network, seen(False, False, False), 4)
     assert torch.equal(nobody, tokens)
     assert network.asked == []
-    assert plan.executed == 6, "time goes on without observations"
+    assert plan.log[-1]["executed"].tolist() == [4, 4, 4], "time goes on without observations"
 
 
 def test_the_first_observation_must_be_there():
     with pytest.raises(ObservationError, match="first observation"):
-        planner(batch=2).step(Planted(wants(1, batch=2)), seen(True, False), 2)
+        planner(batch=2).step(Planted(wants(1, batch=2)), seen(True, False), 0)
 
 
 @pytest.mark.parametrize("scoring", ["atr", "random", "reuse"])
@@ -193,7 +193,7 @@ def test_a_batch_equals_its_rows_alone_also_with_missing_observations(scoring):
         for step in range(5):
             network = Planted(logits[step][rows])
             network.rows = arrivals[step][rows]
-            plan.step(network, network.rows, 2)
+            plan.step(network, network.rows, 2 * step)
         return np.stack([entry["tokens"] for entry in plan.log], 1)
 
     together = run([0, 1, 2])
@@ -204,7 +204,7 @@ def test_a_batch_equals_its_rows_alone_also_with_missing_observations(scoring):
 def test_reuse_ranks_by_the_old_confidence_and_asks_no_score():
     old = torch.linspace(0.3, 0.9, SIZE).flip(0)
     plan, network = planner(scoring="reuse", mask_ratio=0.5, refine_steps=1), Planted(wants(1, old))
-    plan.step(network, seen(), 2)
+    plan.step(network, seen(), 0)
     network.logits, network.asked = wants(6, old.flip(0)), []
     plan.step(network, seen(), 2)
     assert len(network.asked) == 1, "only the refinement, no scoring"
@@ -213,7 +213,7 @@ def test_reuse_ranks_by_the_old_confidence_and_asks_no_score():
 
 def test_inverse_masks_the_surest():
     plan, network = planner(scoring="inverse", mask_ratio=0.5), Planted(wants(1))
-    plan.step(network, seen(), 2)
+    plan.step(network, seen(), 0)
     network.logits = wants(1, torch.linspace(0.3, 0.9, SIZE))
     plan.step(network, seen(), 2)
     assert (plan.log[-1]["masked"][0] > 0).nonzero()[0].tolist() == [6, 7, 8, 9]
@@ -221,14 +221,15 @@ def test_inverse_masks_the_surest():
 
 def test_what_if_is_the_edit_that_would_come_and_leaves_no_trace():
     plan, network = planner(batch=2, mask_ratio=0.5, temperature=1.0), Planted(wants(1, batch=2))
-    assert plan.what_if(network, seen(True, True), scoring="inverse") is None, "there is no plan yet"
-    plan.step(network, seen(True, True), 2)
+    assert plan.what_if(network, seen(True, True), 0, scoring="inverse") is None, "there is no plan yet"
+    plan.step(network, seen(True, True), 0)
     network.logits = wants(torch.tensor([1] * 6 + [4] * 4), torch.linspace(0.3, 0.9, SIZE), batch=2)
     before = plan.tokens.clone(), plan.confidence.clone(), len(plan.log), [g.get_state() for g in plan.generators]
-    edits = {name: plan.what_if(network, seen(True, True), scoring=name) for name in ("atr", "inverse")}
+    edits = {name: plan.what_if(network, seen(True, True), 2, scoring=name) for name in ("atr", "inverse")}
     after = plan.tokens, plan.confidence, len(plan.log), [g.get_state() for g in plan.generators]
     assert all(torch.equal(a, b) for a, b in zip((*before[:2], *before[3]), (*after[:2], *after[3]), strict=True))
     assert before[2] == after[2]
+    assert plan.executed == 0
     assert plan.config.scoring == "atr"
     masked = {name: edit.rounds > 0 for name, edit in edits.items()}
     assert torch.equal(masked["atr"].sum(1), masked["inverse"].sum(1)), "as many, but others"
@@ -241,31 +242,30 @@ def test_what_if_is_the_edit_that_would_come_and_leaves_no_trace():
 
 def test_what_if_of_the_observed_rows_alone_and_not_past_the_horizon():
     plan, network = planner(batch=2), Planted(wants(1, batch=2))
-    plan.step(network, seen(True, True), 4)
+    plan.step(network, seen(True, True), 0)
     network.rows = seen(False, True)
-    assert plan.what_if(network, network.rows, scoring="inverse").tokens.shape == (1, SIZE)
-    assert plan.what_if(network, seen(False, False)) is None
-    plan.executed = SIZE
-    assert plan.what_if(network, seen(True, True)) is None
+    assert plan.what_if(network, network.rows, 4, scoring="inverse").tokens.shape == (1, SIZE)
+    assert plan.what_if(network, seen(False, False), 4) is None
+    assert plan.what_if(network, seen(True, True), SIZE) is None
 
 
 def test_what_if_knows_that_full_never_edits_and_answers_unknown_options():
     plan, network = planner(), Planted(wants(1))
     with pytest.raises(UnknownNameError, match="Did you mean 'scoring'"):
-        plan.what_if(network, seen(), scorin="inverse")
-    plan.step(network, seen(), 2)
-    assert plan.what_if(network, seen()) is not None
-    assert plan.what_if(network, seen(), variant="full") is None
+        plan.what_if(network, seen(), 0, scorin="inverse")
+    plan.step(network, seen(), 0)
+    assert plan.what_if(network, seen(), 2) is not None
+    assert plan.what_if(network, seen(), 2, variant="full") is None
     full = planner(variant="full")
-    full.step(network, seen(), 2)
-    assert full.what_if(network, seen()) is None
+    full.step(network, seen(), 0)
+    assert full.what_if(network, seen(), 2) is None
 
 
 def test_random_masks_as_many_but_not_by_confidence():
     chosen = set()
     for seed in range(20):
         plan, network = planner(seeds=(seed,), scoring="random", mask_ratio=0.5), Planted(wants(1))
-        plan.step(network, seen(), 2)
+        plan.step(network, seen(), 0)
         network.logits = wants(1, torch.linspace(0.3, 0.9, SIZE))
         plan.step(network, seen(), 2)
         masked = plan.log[-1]["masked"][0] > 0
@@ -276,31 +276,20 @@ def test_random_masks_as_many_but_not_by_confidence():
     assert {position for choice in chosen for position in choice} == set(range(2, SIZE))
 
 
-def test_the_prefix_can_be_hidden_from_the_network_but_stays_in_the_plan():
-    plan, network = planner(see_prefix=False), Planted(wants(1))
-    plan.step(network, seen(), 4)
-    network.asked, network.logits = [], wants(6)
-    tokens = plan.step(network, seen(), 4)
-    assert len(network.asked) == 3
-    assert all((asked[:, :4] == WORDS.mask).all() for asked in network.asked)
-    assert (tokens[:, :4] == 1).all()
-
-
-def test_end_is_drawn_only_where_it_is_allowed():
-    for allow in (False, True):
-        plan, network = planner(allow_end=allow), Planted(wants(WORDS.end))
-        tokens = plan.step(network, seen(), 4)
-        assert (tokens == WORDS.end).all() == allow
-        assert (tokens < WORDS.codes).all() == (not allow)
+def test_end_is_never_drawn():
+    for temperature in (0.0, 1.0):
+        plan, network = planner(temperature=temperature), Planted(wants(WORDS.end))
+        for executed in (0, 4):
+            assert (plan.step(network, seen(), executed) < WORDS.codes).all()
 
 
 def test_past_its_horizon_the_plan_rests():
     plan, network = planner(), Planted(wants(1))
-    for _ in range(3):
-        last = plan.step(network, seen(), 4)
+    for executed in (0, 4, 8):
+        last = plan.step(network, seen(), executed)
     calls = len(network.asked)
-    for _ in range(3):
-        assert torch.equal(plan.step(network, seen(), 4), last)
+    for executed in (12, 16, 20):
+        assert torch.equal(plan.step(network, seen(), executed), last)
     assert len(network.asked) == calls
     assert [int(entry["executed"][0]) for entry in plan.log] == [0, 4, 8, 10, 10, 10]
 
@@ -309,7 +298,7 @@ def test_the_log_keeps_copies_in_the_shapes_promised():
     plan, network = planner(batch=2), Planted(wants(1, batch=2))
     for step in range(3):
         network.logits = wants(step, batch=2)
-        plan.step(network, seen(True, True), 2)
+        plan.step(network, seen(True, True), 2 * step)
     for entry in plan.log:
         assert entry["executed"].shape == (2,)
         assert {entry[key].shape for key in ("tokens", "confidence", "masked")} == {(2, SIZE)}
@@ -325,9 +314,9 @@ def test_a_plan_of_near_duplicates_stays_sure():
         plan = planner(mask_ratio=0.25, refine_steps=1)
         plan.alike = kernel
         network = Planted(wants(2))
-        plan.step(network, seen(), 2)
+        plan.step(network, seen(), 0)
         # the twin 3 everywhere, surer where the code itself is doubted most
         network.logits = wants(torch.where(elsewhere, 6, 3), torch.where(elsewhere, 0.5, 0.9))
-        plan.step(network, seen(), 1)
+        plan.step(network, seen(), 2)
         masked = torch.from_numpy(plan.log[-1]["masked"][0] > 0)
         assert bool((masked == elsewhere).all()) == spared

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import torch
 
-from mgp.config import SamplingConfig
 from mgp.data.demonstrations import keyed_generator
 from mgp.model.transformer import Vocabulary
+from mgp.sampling.config import SamplingConfig
 from mgp.sampling.short import plan_short
 
 

@@ -3,12 +3,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mgp.config import TokenizerConfig
 from mgp.data.demonstrations import keyed_generator
 from mgp.errors import DataError
-from mgp.tokenizer.vqvae import ActionTokenizer
+from mgp.tokenizer.vqvae import ActionTokenizer, TokenizerConfig
 
-SMALL = {"window": 16, "codes": 32, "code_dim": 4, "width": 16, "residual_blocks": 1, "reset_after": 20}
+SMALL = {"window": 16, "codes": 32, "code_dim": 4, "width": 16, "reset_after": 20}
 
 
 def actions(batch: int, length: int = 16, width: int = 3, seed: int = 0) -> torch.Tensor:
@@ -67,7 +66,7 @@ def test_training_reduces_the_error_and_uses_many_codes():
 
 
 def test_the_loss_is_equation_1_and_gradients_reach_encoder_and_decoder():
-    tokenizer, batch = ready(reconstruction_weight=1.0, commit_weight=0.02), actions(8)
+    tokenizer, batch = ready(commit_weight=0.02), actions(8)
     with torch.no_grad():
         for parameter in tokenizer.parameters():  # layers may start at zero, which keeps gradients from those before
             parameter += 0.05 * torch.randn(parameter.shape, generator=keyed_generator(3))

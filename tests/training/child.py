@@ -14,21 +14,21 @@ from safetensors.torch import save
 import mgp.files
 import mgp.training.checkpoint as checkpoint
 import small
-from mgp.config import Config
+from mgp.policies.config import RunConfig
 from mgp.training.loop import Trainer
 
 torch.set_num_threads(1)
 
 
-def trainer(config: Config, run: Path, **options: Any) -> Trainer:
-    return Trainer(config, small.demonstrations(config.env.observation), run, small.HOLD, quiet=True, **options)
+def trainer(config: RunConfig, run: Path, **options: Any) -> Trainer:
+    return Trainer(config, small.demonstrations(config.task.observation), run, quiet=True, **options)
 
 
-def train(config: Config, run: Path) -> None:
+def train(config: RunConfig, run: Path) -> None:
     trainer(config, run).train()
 
 
-def train_with_slow_saves(config: Config, run: Path, seconds: float) -> None:
+def train_with_slow_saves(config: RunConfig, run: Path, seconds: float) -> None:
     """Half of a file, a pause, the other half: most instants are in the middle of a save."""
 
     def slow(tensors: dict, path: Path) -> None:
@@ -43,7 +43,7 @@ def train_with_slow_saves(config: Config, run: Path, seconds: float) -> None:
     train(config, run)
 
 
-def train_and_die(config: Config, run: Path, where: str, save_number: int) -> None:
+def train_and_die(config: RunConfig, run: Path, where: str, save_number: int) -> None:
     """Killed at one point of the n-th save: half a file written, before or after the rename, ..."""
     saves = 0
     module, name = {
@@ -73,20 +73,20 @@ def train_and_die(config: Config, run: Path, where: str, save_number: int) -> No
     train(config, run)
 
 
-def train_as_rank(rank: int, world: int, port: int, config: Config, run: Path, data: Path, out: Path) -> None:
-    """`mgp train` as torchrun starts it; writes down the network this rank ends with."""
+def train_as_rank(rank: int, world: int, port: int, config: RunConfig, run: Path, data: Path, out: Path) -> None:
+    """`mgp train` as torchrun starts it; writes down the weights this rank ends with."""
     os.environ |= {
         "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
     }  # fmt: skip
-    from mgp.commands import train as command
+    from mgp.workflows import train as workflow
 
     class Watched(Trainer):
         def train(self) -> Path:
             last = super().train()
-            tensors = {name: tensor.contiguous().clone() for name, tensor in self.network.state_dict().items()}
+            tensors = {name: tensor.contiguous().clone() for name, tensor in self.policy.state_dict().items()}
             (out / f"rank-{rank}.safetensors").write_bytes(save(tensors))
             return last
 
-    command.Trainer = Watched  # type: ignore[misc]
-    command.train(config, run, data, device="cpu")
+    workflow.Trainer = Watched  # type: ignore[misc]
+    workflow.train(config, run, data, device="cpu")

@@ -1,16 +1,37 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 import torch.nn.functional as F
-from mgp.training.batches import LongBatches, ShortBatches, tokenize
-from mgp.training.losses import soft_targets, token_loss
 
 import small
 from mgp.data.demonstrations import Demonstrations, keyed_generator
+from mgp.data.spec import DataSpec
+from mgp.data.windows import Batch, Source, Windows
 from mgp.errors import ConfigError
+from mgp.policies.learned import LearnedPolicy
+from mgp.sampling import corruption
+from mgp.sampling.losses import soft_targets, token_loss
 
-CLEAN = {"masking.perturb": 0.0, "masking.cut": 0.0, "masking.foreign_prefix": 0.0, "masking.foreign_plan": 0.0}
+CLEAN = {"policy.masking.perturb": 0.0, "policy.masking.foreign_prefix": 0.0, "policy.masking.foreign_plan": 0.0}
+
+
+@pytest.fixture
+def _uncut(monkeypatch):
+    """No sequence is cut short."""
+    monkeypatch.setattr(corruption, "CUT", 0.0)
+
+
+def source(policy: LearnedPolicy, data: Demonstrations) -> Source:
+    """Of the last stage."""
+    return policy.source(policy.stages()[-1], data)
+
+
+def newest(batch: Batch) -> torch.Tensor:
+    """Flat times (B,) of the newest frames of a clocked batch."""
+    return batch.looks.state[:, -1, 0].long()
 
 
 def clocked(observation: str = "state") -> Demonstrations:
@@ -23,104 +44,120 @@ def clocked(observation: str = "state") -> Demonstrations:
 @pytest.mark.parametrize("history", [1, 4])
 def test_a_short_batch_pairs_each_observation_with_the_window_around_it(history):
     config = small.tiny("short", **CLEAN, **{"encoder.history": history})
-    data, network = clocked(), small.network(config)
-    batch = ShortBatches(data, config, network).draw(50, keyed_generator(0))
-    time = batch.state[:, -1, 0].long()
-    assert torch.equal(batch.state[:, :, 0].long(), data.history(time, history))
+    data, policy = clocked(), small.policy(config)
+    batch = source(policy, data).draw(50, keyed_generator(0))
+    time = newest(batch)
+    assert torch.equal(batch.looks.state[:, :, 0].long(), data.history(time, history))
     windows = data.action_windows(time - (history - 1), 8, data.episode_of(time))
-    assert torch.equal(batch.tokens.target, tokenize(network, windows))
+    assert torch.equal(batch.extra["target"], policy.tokenize(windows))
     assert torch.equal(batch.actions, windows)
-    assert (batch.executed == 0).all()
+    assert (batch.extra["executed"] == 0).all()
     assert len(time.unique()) > 20
 
 
+@pytest.mark.usefixtures("_uncut")
 def test_a_long_batch_counts_executed_tokens_from_the_episodes_start():
     config = small.tiny("long", **CLEAN)
-    data, network = clocked(), small.network(config)
-    batch = LongBatches(data, config, network).draw(300, keyed_generator(0))
-    time = batch.state[:, -1, 0].long()
+    data, policy = clocked(), small.policy(config)
+    batch = source(policy, data).draw(300, keyed_generator(0))
+    time = newest(batch)
     episode = data.episode_of(time)
-    phase = time - data.starts[episode] - 4 * batch.executed
+    phase = time - data.starts[episode] - 4 * batch.extra["executed"]
     assert set(phase.tolist()) == {0, 1, 2, 3}
-    assert (batch.executed == 0).any()
-    assert batch.executed.max() == 5
-    whole = tokenize(network, data.action_windows(data.starts[episode] + phase, 24, episode))
-    code = (batch.tokens.target < network.transformer.vocabulary.codes) & (batch.tokens.weight > 0)
-    assert torch.equal(batch.tokens.target[code], whole[code])
-    assert torch.equal(batch.actions, data.action_windows(time, config.near, episode)), "those that come next"
+    assert (batch.extra["executed"] == 0).any()
+    assert batch.extra["executed"].max() == 5
+    whole = policy.tokenize(data.action_windows(data.starts[episode] + phase, 24, episode))
+    code = (batch.extra["target"] < policy.transformer.vocabulary.codes) & (batch.extra["weight"] > 0)
+    assert torch.equal(batch.extra["target"][code], whole[code])
+    assert torch.equal(batch.actions, data.action_windows(time, policy.window, episode)), "those that come next"
     # episodes of 24 steps fill the horizon and have no [END]; the others end where their last action does
     steps = data.lengths[episode]
-    ends = batch.tokens.target == network.transformer.vocabulary.end
+    ends = batch.extra["target"] == policy.transformer.vocabulary.end
     assert not ends[steps == 24].any()
     shorter = steps < 24
     expected = -(-(steps - phase) // 4)
     assert torch.equal(ends[shorter].int().argmax(1), expected[shorter])
 
 
+@pytest.mark.usefixtures("_uncut")
 def test_an_episode_shorter_than_a_token_is_not_left():
     config = small.tiny("long", **CLEAN)
     data = small.demonstrations(lengths=(2, 24, 1))
     data.arrays["state"][:, 0] = torch.arange(27)
-    batch = LongBatches(data, config, small.network(config)).draw(300, keyed_generator(0))
-    time = batch.state[:, -1, 0].long()
-    assert set(time[batch.executed == 0].tolist()) == {0, 1, 2, 3, 4, 5, 26}
+    batch = source(small.policy(config), data).draw(300, keyed_generator(0))
+    time = newest(batch)
+    assert set(time[batch.extra["executed"] == 0].tolist()) == {0, 1, 2, 3, 4, 5, 26}
     counts = torch.bincount(data.episode_of(time), minlength=3)
     assert (counts > 70).all(), "each as often as the others"
 
 
 def test_without_end_the_last_action_goes_on_to_the_horizon():
-    config = small.tiny("long", **CLEAN, **{"masking.end": False})
-    data, network = clocked(), small.network(config)
-    batch = LongBatches(data, config, network).draw(100, keyed_generator(0))
-    vocabulary = network.transformer.vocabulary
-    assert (batch.tokens.target < vocabulary.codes).all(), "neither [END] nor [PAD]"
-    assert not (batch.tokens.tokens == vocabulary.pad).any(), "nothing tells the length beforehand"
-    assert (batch.tokens.weight[:, -1] > 0).all()
+    config = small.tiny("long", **CLEAN, **{"policy.masking.end": False})
+    data, policy = clocked(), small.policy(config)
+    batch = source(policy, data).draw(100, keyed_generator(0))
+    vocabulary = policy.transformer.vocabulary
+    assert (batch.extra["target"] < vocabulary.codes).all(), "neither [END] nor [PAD]"
+    assert not (batch.extra["tokens"] == vocabulary.pad).any(), "nothing tells the length beforehand"
+    assert (batch.extra["weight"][:, -1] > 0).all()
     last = data.arrays["action"][data.ends - 1]
-    episode = data.episode_of(batch.state[:, -1, 0].long())
-    held = tokenize(network, last[episode][:, None].expand(-1, 24, -1))[:, -1]
+    episode = data.episode_of(newest(batch))
+    held = policy.tokenize(last[episode][:, None].expand(-1, 24, -1))[:, -1]
     short = data.lengths[episode] == 17  # the tokenizer sees a few actions round a token
     assert short.any()
-    assert torch.equal(batch.tokens.target[short, -1], held[short])
+    assert torch.equal(batch.extra["target"][short, -1], held[short])
 
 
 def test_some_long_samples_start_from_nothing():
-    config = small.tiny("long", **{"masking.start": 0.5})
-    batch = LongBatches(clocked(), config, small.network(config)).draw(400, keyed_generator(1))
-    assert 0.45 < (batch.executed == 0).float().mean() < 0.72
+    config = small.tiny("long", **{"policy.masking.start": 0.5})
+    batch = source(small.policy(config), clocked()).draw(400, keyed_generator(1))
+    assert 0.45 < (batch.extra["executed"] == 0).float().mean() < 0.72
 
 
 def test_each_distinct_frame_of_a_batch_is_there_once():
-    config = small.tiny("short", "cloud", **{"training.segment": 4, "training.cloud_noise": 0.0})
+    config = small.tiny("short", "cloud", **{"training.segment": 4, "augmentation.cloud_noise": 0.0})
     data = clocked("cloud")
-    batch = ShortBatches(data, config, small.network(config)).draw(32, keyed_generator(0))
-    times = batch.state[..., 0].long()
-    assert len(batch.cloud) == len(times.unique()) < times.numel() / 1.4, "segments share frames"
-    assert torch.equal(batch.cloud_state[batch.frame], batch.state)
-    assert batch.cloud.shape[1:] == (8, 3), "training.train_points of them"
-    for row, frame in zip(batch.frame.flatten(), times.flatten(), strict=True):
-        assert torch.isin(batch.cloud[row], data.arrays["cloud"][frame]).all()
+    batch = source(small.policy(config), data).draw(32, keyed_generator(0))
+    times = batch.looks.state[..., 0].long()
+    cloud, which, hand = batch.looks.frames["cloud"], batch.looks.which, batch.looks.hand
+    assert len(cloud) == len(times.unique()) < times.numel() / 1.4, "segments share frames"
+    assert torch.equal(hand[which], batch.looks.state[..., :3])
+    assert cloud.shape[1:] == (8, 3), "augmentation.points of them"
+    for row, frame in zip(which.flatten(), times.flatten(), strict=True):
+        assert torch.isin(cloud[row], data.arrays["cloud"][frame]).all()
 
 
 def test_noise_is_added_to_copies():
-    config = small.tiny("short", "cloud", **{"training.cloud_noise": 0.1, "training.shift_noise": 0.1})
+    config = small.tiny("short", "cloud", **{"augmentation.cloud_noise": 0.1})
     data = small.demonstrations("cloud")
     before = {key: array.clone() for key, array in data.arrays.items()}
-    batches = ShortBatches(data, config, small.network(config))
-    one, two = batches.draw(16, keyed_generator(0)), batches.draw(16, keyed_generator(1))
-    assert not torch.equal(one.cloud[0], two.cloud[0])
+    windows = source(small.policy(config), data)
+    one, two = (windows.draw(16, keyed_generator(seed)).looks.frames["cloud"] for seed in (0, 1))
+    assert not torch.equal(one[0], two[0])
     assert all(torch.equal(data.arrays[key], before[key]) for key in before)
+
+
+def tensors(batch: Batch) -> list[torch.Tensor]:
+    looks = batch.looks
+    return [
+        looks.state,
+        looks.frames["cloud"],
+        looks.which,
+        looks.hand,
+        batch.actions,
+        batch.inside,
+        *batch.extra.values(),
+    ]
 
 
 @pytest.mark.parametrize("kind", ["short", "long"])
 def test_a_batch_depends_on_its_generator_alone(kind):
     config = small.tiny(kind, "cloud")
-    source = (ShortBatches if kind == "short" else LongBatches)(clocked("cloud"), config, small.network(config))
-    one = source.draw(16, keyed_generator(3))
+    windows = source(small.policy(config), clocked("cloud"))
+    one = windows.draw(16, keyed_generator(3))
     torch.rand(9)
-    source.draw(5, keyed_generator(8))
-    two = source.draw(16, keyed_generator(3))
-    for a, b in zip((*one[:5], *one.tokens, one.actions), (*two[:5], *two.tokens, two.actions), strict=True):
+    windows.draw(5, keyed_generator(8))
+    two = windows.draw(16, keyed_generator(3))
+    for a, b in zip(tensors(one), tensors(two), strict=True):
         assert torch.equal(a, b)
 
 
@@ -160,8 +197,8 @@ def test_soft_labels_give_near_duplicates_a_share_and_far_codes_none():
 def test_short_draws_the_start_of_an_episode_more_often():
     config = small.tiny("short", **{"training.segment": 1, "training.early": 2.0})
     data = clocked()
-    batch = ShortBatches(data, config, small.network(config)).draw(2000, keyed_generator(0))
-    time = batch.state[:, -1, 0].long()
+    batch = source(small.policy(config), data).draw(2000, keyed_generator(0))
+    time = newest(batch)
     episode = data.episode_of(time)
     share = (time - data.starts[episode]) / data.lengths[episode]
     assert 0.45 < (share < 0.25).float().mean() < 0.58, "half of them in the first quarter, by u ** 2"
@@ -170,9 +207,9 @@ def test_short_draws_the_start_of_an_episode_more_often():
 def test_early_times_come_more_often():
     shares = {}
     for early in (1.0, 3.0):
-        config = small.tiny("long", **CLEAN, **{"training.early": early, "masking.start": 0.0})
-        batch = LongBatches(clocked(), config, small.network(config)).draw(600, keyed_generator(0))
-        shares[early] = (batch.executed == 0).float().mean()
+        config = small.tiny("long", **CLEAN, **{"training.early": early, "policy.masking.start": 0.0})
+        batch = source(small.policy(config), clocked()).draw(600, keyed_generator(0))
+        shares[early] = (batch.extra["executed"] == 0).float().mean()
     assert shares[1.0] < 0.3
     assert shares[3.0] > 0.4
 
@@ -180,11 +217,11 @@ def test_early_times_come_more_often():
 def test_the_first_frame_of_the_episode_stays_in_view():
     config = small.tiny("long", **CLEAN, **{"encoder.first": True, "encoder.history": 2})
     data = clocked()
-    batch = LongBatches(data, config, small.network(config)).draw(100, keyed_generator(0))
-    time = batch.state[:, -1, 0].long()
+    batch = source(small.policy(config), data).draw(100, keyed_generator(0))
+    time = newest(batch)
     episode = data.episode_of(time)
-    assert torch.equal(batch.state[:, 0, 0].long(), data.starts[episode])
-    assert torch.equal(batch.state[:, 1, 0].long(), torch.maximum(time - 1, data.starts[episode]))
+    assert torch.equal(batch.looks.state[:, 0, 0].long(), data.starts[episode])
+    assert torch.equal(batch.looks.state[:, 1, 0].long(), torch.maximum(time - 1, data.starts[episode]))
     assert (time - data.starts[episode]).max() > 10
 
 
@@ -198,37 +235,77 @@ def test_a_foreign_frame_is_a_like_one_of_another_demonstration_and_changes_noth
     state[:, 0] = torch.arange(24).repeat(3) + torch.arange(3).repeat_interleave(24) / 100  # step and episode
     batches = {}
     for share in (0.0, 1.0):
-        config = small.tiny("long", **options, **{"masking.foreign_frame": share})
-        batches[share] = LongBatches(data, config, small.network(config)).draw(200, keyed_generator(0))
+        config = small.tiny("long", **options, **{"policy.masking.foreign_frame": share})
+        batches[share] = source(small.policy(config), data).draw(200, keyed_generator(0))
     own, foreign = batches[0.0], batches[1.0]
-    assert torch.equal(own.tokens.target, foreign.tokens.target)
-    assert torch.equal(own.tokens.tokens, foreign.tokens.tokens)
+    assert all(torch.equal(own.extra[name], foreign.extra[name]) for name in own.extra)
     assert torch.equal(own.actions, foreign.actions)
-    step, episode = foreign.state[:, -1, 0].floor(), (foreign.state[:, -1, 0] * 100 % 100).round()
-    own_step, own_episode = own.state[:, -1, 0].floor(), (own.state[:, -1, 0] * 100 % 100).round()
-    begun = own.executed > 0
+    seen, plain = foreign.looks.state, own.looks.state
+    step, episode = seen[:, -1, 0].floor(), (seen[:, -1, 0] * 100 % 100).round()
+    own_step, own_episode = plain[:, -1, 0].floor(), (plain[:, -1, 0] * 100 % 100).round()
+    begun = own.extra["executed"] > 0
     assert torch.equal(step[begun], own_step[begun]), "the likest of so many is the same step"
     assert (episode[begun] != own_episode[begun]).all()
-    assert torch.equal(foreign.state[~begun], own.state[~begun]), "the first plan is made from its own frame"
+    assert torch.equal(seen[~begun], plain[~begun]), "the first plan is made from its own frame"
     if first:
-        assert torch.equal(foreign.state[:, 0], own.state[:, 0]), "as is the memory of it"
+        assert torch.equal(seen[:, 0], plain[:, 0]), "as is the memory of it"
 
 
 def test_a_foreign_frame_moves_as_the_own_does():
     """Every episode rises and sinks through the same places: where it is does not tell which way it goes."""
-    config = small.tiny("long", **CLEAN, **{"masking.foreign_frame": 1.0, "encoder.history": 2})
+    config = small.tiny("long", **CLEAN, **{"policy.masking.foreign_frame": 1.0, "encoder.history": 2})
     data = small.demonstrations(lengths=(24, 24, 24))
     data.arrays["state"][:] = 0.0
     data.arrays["state"][:, 0] = torch.cat([torch.arange(12), torch.arange(12).flip(0)]).repeat(3)
-    source = LongBatches(data, config, small.network(config))
+    windows = source(small.policy(config), data)
     time = torch.arange(24)
     time = time[(time % 24 != 0) & (time != 12)]  # at rest: which way is open
-    alike = source._alike(time, torch.zeros_like(time), keyed_generator(0))
+    alike = windows._alike(time, torch.zeros_like(time), keyed_generator(0))
     assert (data.episode_of(alike) > 0).all()
     assert torch.equal(alike % 24, time)
 
 
+def test_foreign_frames_need_a_state():
+    config = small.tiny("long", "cloud", **{"policy.masking.foreign_frame": 0.5, "encoder.frame": "world"})
+    data = small.demonstrations("cloud")
+    del data.arrays["state"]
+    with pytest.raises(ConfigError, match="goes by the robot's state, which the demonstrations lack"):
+        source(small.policy(config, data), data)
+
+
 def test_foreign_frames_need_another_demonstration():
-    config = small.tiny("long", **{"masking.foreign_frame": 0.5})
+    config = small.tiny("long", **{"policy.masking.foreign_frame": 0.5})
     with pytest.raises(ConfigError, match="there is one only"):
-        LongBatches(small.demonstrations(lengths=(24,)), config, small.network(config))
+        source(small.policy(config), small.demonstrations(lengths=(24,)))
+
+
+@pytest.mark.parametrize(("length", "past"), [(5, 0), (6, 2)])
+def test_plain_windows_pair_frames_with_actions_and_tell_what_lies_inside(length, past):
+    """The source of a policy without one of its own."""
+    config, data = small.tiny(**{"encoder.history": 3}), clocked()
+    windows = Windows(data, config.encoder, config.augmentation, config.training, length, past)
+    batch = windows.draw(200, keyed_generator(0))
+    time = newest(batch)
+    episode, start = data.episode_of(time), time - past
+    assert torch.equal(batch.looks.state[:, :, 0].long(), data.history(time, 3))
+    assert torch.equal(batch.actions, data.action_windows(start, length, episode))
+    steps = start[:, None] + torch.arange(length)
+    assert torch.equal(
+        batch.inside, data.episode_of(steps.clamp_min(0)) == torch.where(steps < 0, -1, episode[:, None])
+    )
+    assert batch.inside.any(1).all()
+    assert not batch.inside.all()
+    assert batch.extra == {}
+    assert batch.looks.instruction is None
+
+
+def test_the_instruction_of_a_window_is_that_of_its_episode():
+    texts = ("push", "lift", "push", "turn it", "lift")
+    config, data = small.tiny(), dataclasses.replace(clocked(), instructions=texts)
+    windows = Windows(data, config.encoder, config.augmentation, config.training, 4)
+    batch = windows.draw(100, keyed_generator(0))
+    known = DataSpec.of(data).instructions
+    assert known == ("lift", "push", "turn it")
+    found = [known[place] for place in batch.looks.instruction]
+    assert found == [texts[episode] for episode in data.episode_of(newest(batch))]
+    assert torch.equal(batch.to(torch.device("cpu")).looks.instruction, batch.looks.instruction)

@@ -4,15 +4,18 @@ import dataclasses
 
 import pytest
 import torch
-from mgp.training.corruption import Corrupted, choose, close, corrupt_long, corrupt_short, perturb
 
-from mgp.config import MaskingConfig
 from mgp.data.demonstrations import keyed_generator
 from mgp.model.transformer import Vocabulary
+from mgp.sampling import corruption
+from mgp.sampling.corruption import CUT, Corrupted, MaskingConfig, choose, close, corrupt_long, corrupt_short, perturb
 
 WORDS = Vocabulary(50)
 BATCH, SIZE, NEAR = 400, 12, 3
-PLAIN = MaskingConfig(perturb=0.0, cut=0.0, prefix_dropout=0.0, foreign_prefix=0.0, foreign_plan=0.0)
+# without `end`, no sequence is cut
+PLAIN = MaskingConfig(
+    perturb=0.0, end=False, prefix_dropout=0.0, foreign_prefix=0.0, foreign_plan=0.0, prefix_weight=0.1
+)
 
 
 def sample(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -46,7 +49,7 @@ def test_targets_are_the_tokens_then_end_then_padding():
 
 
 def test_padding_has_no_weight_and_is_visible_as_padding():
-    out, _ = corrupt(cut=0.5, perturb=0.5, foreign_prefix=0.5, foreign_plan=0.5, prefix_dropout=0.5)
+    out, _ = corrupt(end=True, perturb=0.5, foreign_prefix=0.5, foreign_plan=0.5, prefix_dropout=0.5)
     padding = out.target == WORDS.pad
     assert padding.any()
     assert (out.weight[padding] == 0).all()
@@ -55,8 +58,9 @@ def test_padding_has_no_weight_and_is_visible_as_padding():
     assert (out.target[~padding] <= WORDS.end).all()
 
 
-def test_a_cut_shortens_behind_the_executed_tokens_and_ends_with_end():
-    out, (tokens, length, executed, _) = corrupt(cut=1.0)
+def test_a_cut_shortens_behind_the_executed_tokens_and_ends_with_end(monkeypatch):
+    monkeypatch.setattr(corruption, "CUT", 1.0)
+    out, (tokens, length, executed, _) = corrupt(end=True)
     ended = (out.target == WORDS.end).int().argmax(1)
     has_end = (out.target == WORDS.end).any(1)
     longer = length - executed > 1
@@ -73,9 +77,10 @@ def test_the_share_of_cut_sequences():
     full = torch.full((BATCH,), SIZE)
     nothing = torch.zeros(BATCH, dtype=torch.long)
     tokens, _, _, donor = sample()
-    config = dataclasses.replace(PLAIN, cut=0.3)
-    out = corrupt_long(tokens, full, nothing, donor, NEAR, WORDS, config, keyed_generator(5))
-    assert 0.22 < (out.target == WORDS.end).any(1).float().mean() < 0.38
+    for end, share in ((True, CUT), (False, 0.0)):
+        config = dataclasses.replace(PLAIN, end=end)
+        out = corrupt_long(tokens, full, nothing, donor, NEAR, WORDS, config, keyed_generator(5))
+        assert (out.target == WORDS.end).any(1).float().mean() == pytest.approx(share, abs=0.08 * end)
 
 
 def test_the_executed_prefix_is_seen_whole_and_clean_unless_asked_otherwise():
@@ -154,7 +159,7 @@ def test_short_windows_are_masked_but_their_targets_are_whole():
 
 
 def test_the_same_generator_state_gives_the_same_corruption():
-    for a, b in zip(corrupt(3, perturb=0.3, cut=0.5)[0], corrupt(3, perturb=0.3, cut=0.5)[0], strict=True):
+    for a, b in zip(corrupt(3, perturb=0.3, end=True)[0], corrupt(3, perturb=0.3, end=True)[0], strict=True):
         assert torch.equal(a, b)
     assert not torch.equal(corrupt(3)[0].tokens, corrupt(4)[0].tokens)
 

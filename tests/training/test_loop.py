@@ -76,7 +76,7 @@ def rows(run: Path) -> list[tuple[str, int]]:
 
 
 def test_the_curves_of_a_resumed_run_have_each_step_once(tmp_path):
-    config = small.tiny(**{"tokenizer.steps": 25, "training.steps": 45, "training.checkpoint_every": 30})
+    config = small.tiny(**{"policy.tokenizer.steps": 25, "training.steps": 45, "training.checkpoint_every": 30})
     trainer = child.trainer(config, tmp_path)
     update = trainer._update
 
@@ -106,7 +106,7 @@ def test_a_row_that_was_cut_off_in_writing_is_dropped(tmp_path):
 
 
 def test_training_lowers_the_loss(tmp_path):
-    steps = {"tokenizer.steps": 100, "tokenizer.reset_after": 20, "training.steps": 150}
+    steps = {"policy.tokenizer.steps": 100, "policy.tokenizer.reset_after": 20, "training.steps": 150}
     config = small.tiny("short", **steps, **{"training.learning_rate": 1e-2, "training.batch": 32})
     child.train(config, tmp_path)
     with open(tmp_path / "metrics.csv", newline="") as file:
@@ -119,8 +119,8 @@ def test_the_learning_rate_warms_up_and_falls_to_nothing(tmp_path):
     trainer, rates = child.trainer(config, tmp_path), []
     update = trainer._update
 
-    def watched(number, stage, parameters, optimizer, total):
-        out = update(number, stage, parameters, optimizer, total)
+    def watched(number, stage, source, parameters, optimizer, total):
+        out = update(number, stage, source, parameters, optimizer, total)
         if number == 1:
             rates.append(optimizer.param_groups[0]["lr"])
         return out
@@ -166,8 +166,35 @@ def test_interrupts_wait_for_the_end_of_the_block():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_the_global_generator_is_left_alone_by_a_step_without_dropout(tmp_path):
+def test_the_global_generator_is_left_alone(tmp_path):
     trainer = child.trainer(small.tiny(), tmp_path)
     before = torch.random.get_rng_state()
     trainer.train()
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_a_figure_that_comes_later_adds_a_column(tmp_path):
+    """Each policy logs what it likes, and a later stage logs other things than the one before."""
+    log = MetricsLog(tmp_path, "tokenizer", 0)
+    log.write(20, 1.0, {"loss": 0.5, "codes": 9.0})
+    log.close()
+    log = MetricsLog(tmp_path, "policy", 0)
+    log.write(20, 2.0, {"loss": 0.4})
+    log.write(40, 3.0, {"loss": 0.3, "accuracy": 0.25})
+    log.close()
+    with open(tmp_path / "metrics.csv", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert list(found[0]) == ["stage", "step", "seconds", "loss", "codes", "accuracy"]
+    assert [row["loss"] for row in found] == ["0.5", "0.4", "0.3"]
+    assert [row["codes"] for row in found] == ["9", "", ""]
+    assert [row["accuracy"] for row in found] == ["", "", "0.25"]
+
+
+def test_the_last_stage_alone_is_evaluated_and_fitted_to_the_budget(tmp_path, monkeypatch):
+    """A policy of one stage has no other."""
+    clock, steps = Clock(monkeypatch), []
+    config = small.tiny_of("bc", **{"training.eval_every": 50})
+    trainer = child.trainer(config, tmp_path, minutes=1.0, evaluate=lambda path, step: steps.append((path.name, step)))
+    clock.drive(trainer).train()
+    assert trainer.progress.totals == {"policy": 120}
+    assert steps == [("0-policy-00000050", 50), ("0-policy-00000100", 100), ("0-policy-00000120", 120)]

@@ -12,21 +12,25 @@ import time
 from pathlib import Path
 
 import child
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
 import small
-from mgp.config import Config
-from mgp.data.store import EpisodeStore
 from mgp.errors import CheckpointError, ConfigError
-from mgp.policies.mgp import MGP
+from mgp.policies import methods
+from mgp.policies.config import RunConfig
+from mgp.policies.files import load_checkpoint
 from mgp.runs import Run, load_policy
 from mgp.tokenizer.codebook import Codebook
 from mgp.training.checkpoint import checkpoints, newest
 
-KINDS = [(policy, observation) for policy in ("short", "long") for observation in ("state", "cloud")]
+METHODS = [name for name in methods() if not name.startswith("paper-")]  # those are the same policies, only larger
+# of a save, and the how manieth time that a process comes there it dies
+POINTS = {
+    "half a file": 3, "before the description": 3, "before the rename": 3, "after the rename": 3,
+    "before removing the old": 2,
+}  # fmt: skip
 
 
 def tensors(run: Path) -> dict[str, torch.Tensor]:
@@ -40,7 +44,7 @@ def assert_same(one: Path, other: Path) -> None:
     assert newest(one)[0].name == newest(other)[0].name
     a, b = tensors(one), tensors(other)
     assert a.keys() == b.keys()
-    for prefix in ("model.", "average.", "optimizer.", "model.tokenizer.codebook.counts", "policy."):
+    for prefix in ("model.", "average.", "optimizer.", "policy."):
         assert any(name.startswith(prefix) for name in a), prefix
     different = [name for name in a if not torch.equal(a[name], b[name])]
     assert not different
@@ -72,32 +76,68 @@ def stop_after(trainer, stage: str, step: int) -> None:
     trainer._update = stopping
 
 
-@pytest.mark.parametrize(("policy", "observation"), KINDS)
-@pytest.mark.parametrize(("stage", "step"), [("tokenizer", 5), ("policy", 1), ("policy", 4)])
-def test_resuming_is_bit_equal(policy, observation, stage, step, tmp_path):
-    config = small.tiny(policy, observation, **{"training.checkpoint_every": 2, "training.cloud_noise": 0.01,
-                                                "training.state_noise": 0.1, "training.auxiliary": 0.5})  # fmt: skip
+def eventful(method: str, observation: str, every: int) -> RunConfig:
+    """A tiny run in which everything random is drawn: noise, subsets of points, turned demonstrations."""
+    changes = {"augmentation.cloud_noise": 0.01, "augmentation.state_noise": 0.1, "training.auxiliary": 0.5}
     if observation == "cloud":
-        config = small.change(config, {"training.rotation": 20.0, "training.stretch": 0.1})
-    child.train(config, tmp_path / "whole")
-    trainer = child.trainer(config, tmp_path / "broken")
-    stop_after(trainer, stage, step)
-    with pytest.raises(Stop):
-        trainer.train()
-    torch.rand(3)  # the state of the process does not count
-    child.train(config, tmp_path / "broken")
-    assert_same(tmp_path / "whole", tmp_path / "broken")
+        changes |= {"augmentation.rotation": 20.0, "augmentation.stretch": 0.1}
+    return small.tiny_of(method, observation, **changes, **{"training.steps": 10, "training.checkpoint_every": every})
 
 
-def test_resuming_with_dropout_is_bit_equal(tmp_path):
-    config = small.tiny("long", **{"training.checkpoint_every": 2, "transformer.dropout": 0.3})
-    child.train(config, tmp_path / "whole")
-    trainer = child.trainer(config, tmp_path / "broken")
-    stop_after(trainer, "policy", 4)
-    with pytest.raises(Stop):
-        trainer.train()
-    child.train(config, tmp_path / "broken")
-    assert_same(tmp_path / "whole", tmp_path / "broken")
+def stop(method: str, observation: str, run: Path, whole: Path) -> None:
+    """In each stage, steps after its last checkpoint; in the last one before its first checkpoint, too."""
+    config = eventful(method, observation, 4)
+    stages = [stage.name for stage in child.trainer(config, run).policy.stages()]
+    for number, (stage, step) in enumerate([*((name, 5) for name in stages), (stages[-1], 1)]):
+        broken = run / str(number)
+        trainer = child.trainer(config, broken)
+        stop_after(trainer, stage, step)
+        with pytest.raises(Stop):
+            trainer.train()
+        torch.rand(3)  # the state of the process does not count
+        child.train(config, broken)
+        assert_same(whole, broken)
+
+
+def kill(method: str, observation: str, run: Path, whole: Path, server) -> None:
+    """At every point of a save; each process goes on where the one before it died, through all stages."""
+    config = eventful(method, observation, 1)
+    for where, times in POINTS.items():
+        process = server.Process(target=child.train_and_die, args=(config, run, where, times))
+        process.start()
+        process.join(60)
+        assert process.exitcode == -signal.SIGKILL, where
+        found = newest(run)  # raises if what is left is broken
+        load_checkpoint(found[0])
+    assert found[1]["acts"], "the last stage was reached"
+    child.train(config, run)
+    assert_same(whole, run)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The run of a method that was left alone, trained once."""
+    runs: dict[tuple[str, str], Path] = {}
+
+    def run(method: str, observation: str) -> Path:
+        if (method, observation) not in runs:
+            runs[method, observation] = tmp_path_factory.mktemp("whole")
+            child.train(eventful(method, observation, 1000), runs[method, observation])
+        return runs[method, observation]
+
+    return run
+
+
+@pytest.mark.parametrize("observation", ["state", "cloud"])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("end", ["stopped", "killed"])
+def test_resuming_is_bit_equal(end, method, observation, undisturbed, server, tmp_path):
+    """For every method there is, whatever its stages."""
+    whole = undisturbed(method, observation)
+    if end == "stopped":
+        stop(method, observation, tmp_path, whole)
+    else:
+        kill(method, observation, tmp_path, whole, server)
 
 
 def test_a_finished_run_is_left_as_it_is(tmp_path):
@@ -174,27 +214,8 @@ def test_ctrl_c_in_an_evaluation_or_a_save_loses_nothing(tmp_path, monkeypatch):
     assert_same(tmp_path / "whole", tmp_path / "broken")
 
 
-POINTS = ["half a file", "before the description", "before the rename", "after the rename", "before removing the old"]
-
-
-def test_kill_9_at_every_point_of_a_save_leaves_a_whole_checkpoint(server, tmp_path):
-    config = small.tiny("long", "cloud", **{"training.checkpoint_every": 1})
-    child.train(config, tmp_path / "whole")
-    run = tmp_path / "killed"
-    for where in POINTS:  # each process goes on where the one before it died: through both stages
-        process = server.Process(target=child.train_and_die, args=(config, run, where, 3 if "old" not in where else 2))
-        process.start()
-        process.join(60)
-        assert process.exitcode == -signal.SIGKILL, where
-        found = newest(run)  # raises if what is left is broken
-        MGP.load(found[0])
-    assert found[0].name.startswith("1-policy")
-    child.train(config, run)
-    assert_same(tmp_path / "whole", run)
-
-
 def test_kill_9_at_random_instants(server, tmp_path):
-    steps = {"tokenizer.steps": 12, "training.steps": 12, "training.checkpoint_every": 1}
+    steps = {"policy.tokenizer.steps": 12, "training.steps": 12, "training.checkpoint_every": 1}
     config = small.tiny("short", **steps)
     child.train(config, tmp_path / "whole")
     run, chance, killed = tmp_path / "killed", random.Random(0), 0
@@ -230,7 +251,7 @@ def damage(file: Path, how: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> tuple[Config, Path]:
+def trained(tmp_path_factory) -> tuple[RunConfig, Path]:
     config = small.tiny("long", **{"training.checkpoint_every": 3})
     run = tmp_path_factory.mktemp("runs") / "trained"
     child.train(config, run)
@@ -251,7 +272,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_whole_one_beside_it(trained
     load_policy(run)
     if file != "training.safetensors":  # a policy acts without it
         with pytest.raises(CheckpointError):
-            MGP.load(newer)
+            load_checkpoint(newer)
     child.train(config, run)  # goes on from the older one, over the damaged one
     assert_same(source, run)
 
@@ -272,7 +293,7 @@ def test_when_all_are_damaged_the_run_is_refused_by_name(trained, tmp_path):
 
 def test_a_run_of_another_configuration_is_refused_with_what_differs(trained):
     config, run = trained
-    other = small.change(config, {"training.learning_rate": 0.5, "seed": 3})
+    other = config.changed({"training.learning_rate": 0.5, "seed": 3})
     with pytest.raises(CheckpointError, match=r"seed = 0 \(asked: 3\).*training.learning_rate = 0.001 \(asked: 0.5\)"):
         child.train(other, run)
     trainer = child.trainer(config, run)
@@ -281,15 +302,26 @@ def test_a_run_of_another_configuration_is_refused_with_what_differs(trained):
         trainer.train()
 
 
+def test_an_option_of_the_environment_that_is_no_longer_asked_for_is_another_configuration(trained):
+    config, run = trained
+    trainer = child.trainer(config, run)
+    before = config.changed({"task.options": {"points": 8}})
+    about = {"config": before.to_json(), "demonstration_seeds": [0, 1, 2, 3, 4]}
+    with pytest.raises(CheckpointError, match=r"task\.options\.points = 8 \(asked: None\)"):
+        trainer._check_same(about)
+    trainer.config = before
+    trainer._check_same(about)
+
+
 def test_a_run_from_before_a_field_was_added_has_its_default(trained):
     config, run = trained
     trainer = child.trainer(config, run)
     values = json.loads(config.to_json())
-    del values["masking"]["end"]
+    del values["policy"]["masking"]["end"]
     older = {"config": json.dumps(values), "demonstration_seeds": [0, 1, 2, 3, 4]}
     trainer._check_same(older)
-    trainer.config = small.change(config, {"masking.end": False})
-    with pytest.raises(CheckpointError, match=r"masking\.end = True \(asked: False\)"):
+    trainer.config = config.changed({"policy.masking.end": False})
+    with pytest.raises(CheckpointError, match=r"policy\.masking\.end = True \(asked: False\)"):
         trainer._check_same(older)
 
 
@@ -298,10 +330,11 @@ def test_a_checkpoint_describes_itself(trained):
     opened = Run.open(run)
     assert opened.config == config
     assert opened.demonstration_seeds == [0, 1, 2, 3, 4]
-    assert opened.meta["tokenizer"] == load_policy(run).network.tokenizer.fingerprint()
+    assert opened.meta["frozen"] == {"tokenizer": load_policy(run).tokenizer.fingerprint()}
+    assert opened.spec == small.spec(config)
     assert opened.meta["progress"]["totals"] == {"tokenizer": 6, "policy": 6}
     policy = opened.loader(temperature=0.5)()
-    assert policy.config.sampling.temperature == 0.5
+    assert policy.sampling.temperature == 0.5
     assert len(checkpoints(run)) == 2, "older ones are removed"
 
 
@@ -314,11 +347,10 @@ def test_the_policy_acts_with_the_averaged_weights(trained):
     assert torch.equal(stored["policy.tokenizer.codebook.codes"], stored["model.tokenizer.codebook.codes"])
 
 
-def test_two_processes_end_with_the_same_network(server, tmp_path):
-    steps = {"tokenizer.steps": 8, "training.steps": 4, "env.demonstrations": 3, "tokenizer.reset_after": 2}
-    config, random = small.tiny("long", **steps), np.random.default_rng(0)
-    episodes = [{"action": random.normal(size=(24, 4)), "state": random.normal(size=(24, 39))} for _ in range(3)]
-    EpisodeStore.write(tmp_path / "data.zarr", episodes, [0, 1, 2], {"env": config.env.name})
+def test_two_processes_end_with_the_same_weights(server, tmp_path):
+    steps = {"policy.tokenizer.steps": 8, "policy.tokenizer.reset_after": 2, "training.steps": 4}
+    config = small.tiny("long", **steps, **{"task.name": "mine/waves"})
+    small.store(tmp_path / "data.zarr")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -344,7 +376,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_spares_the_checkpoint(tmp_pa
     def poisoned(number, stage, *rest):
         if number == 1 and trainer.progress.step == 2:
             with torch.no_grad():
-                trainer.network.transformer.head.weight[0, 0] = torch.nan
+                trainer.policy.transformer.head.weight[0, 0] = torch.nan
         return update(number, stage, *rest)
 
     trainer._update = poisoned

@@ -9,10 +9,11 @@ import tyro
 from mgp.commands.options import KeyValues, parse_options
 from mgp.config import Sampling
 from mgp.envs import is_env
-from mgp.evaluation import table
+from mgp.evaluation import rows
 from mgp.evaluation.missing import Missing
+from mgp.evaluation.seeds import DEVELOPMENT
 from mgp.runs import Run
-from mgp.workflows.evaluate import EVAL_SEED, describe, evaluate_run
+from mgp.workflows.evaluate import describe, evaluate_run
 from mgp.workflows.held_out import describe_open_loop, evaluate_held_out
 from mgp.workflows.rows import result_row
 
@@ -26,7 +27,7 @@ class Eval:
 
     run: Annotated[Path, tyro.conf.Positional]  # a folder that `mgp train` wrote
     episodes: int = 20
-    seed: int = EVAL_SEED  # first evaluation seed; must not meet the demonstrations'
+    seed: int = DEVELOPMENT[0]  # first evaluation seed; must not meet the demonstrations'
     env: str | None = None  # another environment than the one trained on, e.g. metaworld-dynamic/push
     option: KeyValues = ()  # of the environment, other than trained with: --option depth_noise=0.002
     missing: float = 0.0  # probability that the observation of a control cycle is withheld
@@ -40,7 +41,7 @@ class Eval:
 
 def main(arguments: list[str]) -> None:
     args, run = parse(arguments)
-    if not is_env(args.env or run.config.task.name):
+    if args.env is None and not is_env(run.config.task.name):
         print(describe_open_loop(evaluate_held_out(run, args.sampling, args.device), run))
         return
     missing = Missing(args.missing, args.missing_burst, args.missing_from)
@@ -59,7 +60,7 @@ def main(arguments: list[str]) -> None:
     print(describe(result))
     if args.csv:
         same = args.sampling == run.config.policy.sampling and not missing and not options
-        table.append(args.csv, [result_row(run, result, same and args.env in (None, run.config.task.name))])
+        rows.add_rows(args.csv, [result_row([run], [result], same and args.env in (None, run.config.task.name))])
         print(f"row added to {args.csv}")
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from mgp.commands.options import KeyValues, with_options
+from mgp.errors import ConfigError
 from mgp.policies.config import RunConfig
 from mgp.presets import DEFAULT_METHOD, DEFAULT_TASK, get_config, refuse_old_preset
 from mgp.workflows.own_data import config_for_store
@@ -50,6 +51,11 @@ def parse(arguments: list[str]) -> Train:
     known, _ = first.parse_known_args(arguments)
     if known.preset is not None:
         refuse_old_preset(known.preset)
+    if known.data is None and known.task is None and not {"-h", "--help"} & set(arguments):
+        raise ConfigError(
+            "nothing to learn from was named: give --task (e.g. --task assembly; `mgp envs` lists them), or --data with"
+            " a store of your own recordings"
+        )
     if known.data is not None and known.task is None:
         config = config_for_store(known.data, known.method, known.actions)
     else:

@@ -7,27 +7,22 @@ store depends neither on the number of processes nor on interruptions. Each fini
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import shutil
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tqdm import tqdm
 
 from mgp.data.record import Episode, Partial, Recorder, refuse_other
 from mgp.data.store import EpisodeStore
 from mgp.errors import ConfigError, DataError
 from mgp.files import lock, recover
-
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+from mgp.processes import cores, pool
 
 
 def collect(
@@ -53,37 +48,38 @@ def collect(
     settings = {**recorder.settings, "seed": seed}
     with lock(path):
         recover(path)
-        kept: list[Episode] = []
+        old: EpisodeStore | None = None
         seeds: list[int] = []
         success_steps: list[int] = []
         if force:  # the old store stays until the new one takes its place
             shutil.rmtree(partial.folder, ignore_errors=True)
         elif path.exists():
-            store = EpisodeStore.open(path)
-            refuse_other(path, store.meta, settings)
-            if len(store) >= episodes:
+            old = EpisodeStore.open(path)
+            refuse_other(path, old.meta, settings)
+            if len(old) >= episodes:
                 shutil.rmtree(partial.folder, ignore_errors=True)
-                return store
-            arrays = {key: np.split(store.load(key), store.episode_ends[:-1]) for key in store.keys}
-            kept = [{key: parts[i] for key, parts in arrays.items()} for i in range(len(store))]
-            seeds, success_steps = store.seeds.tolist(), list(store.meta["success_steps"])
+                return old
+            seeds, success_steps = old.seeds.tolist(), list(old.meta["success_steps"])
         partial.prepare(settings)
         first = seeds[-1] + 1 if seeds else seed
-        with tqdm(total=episodes, initial=len(kept), desc=f"collect {env_name}", disable=not progress) as bar:
-            for candidate, episode in _successes(recorder, partial, first, episodes - len(kept), workers or _cpus()):
-                success_steps.append(int(episode.pop("success").sum()))
-                kept.append(episode)
-                seeds.append(candidate)
+        new: list[int] = []
+        wanted = episodes - len(seeds)
+        with tqdm(total=episodes, initial=len(seeds), desc=f"collect {env_name}", disable=not progress) as bar:
+            for candidate, steps in _successes(recorder, partial, first, wanted, workers or cores()):
+                new.append(candidate)
+                success_steps.append(steps)
                 bar.update()
-        store = EpisodeStore.write(path, kept, seeds, {**settings, "success_steps": success_steps})
+        # one episode at a time goes from the old store and from the files to the new store
+        recorded: Iterable[Episode] = chain(old.episodes() if old else (), map(partial.read, new))
+        store = EpisodeStore.write(path, recorded, [*seeds, *new], {**settings, "success_steps": success_steps})
         shutil.rmtree(partial.folder, ignore_errors=True)
     return store
 
 
 def _successes(
     recorder: Recorder, partial: Partial, first: int, wanted: int, workers: int
-) -> Iterator[tuple[int, Episode]]:
-    """The first `wanted` successful episodes from seed `first` on, in the order of seeds."""
+) -> Iterator[tuple[int, int]]:
+    """(seed, successful steps) of the first `wanted` successful episodes from seed `first` on, in that order."""
     last = first + 20 + 5 * wanted  # even the worst expert succeeds in four of five
     found = 0
     with _player(recorder, partial, min(workers, wanted)) as (ahead, begin, finish):
@@ -91,10 +87,10 @@ def _successes(
             for soon in range(seed, min(seed + min(ahead, wanted - found), last)):
                 begin(soon)
             finish(seed)
-            episode = partial.read(seed)
-            if episode:
+            steps = partial.success_steps(seed)
+            if steps:
                 found += 1
-                yield seed, episode
+                yield seed, steps
             if found == wanted:
                 return
     raise DataError(
@@ -118,12 +114,11 @@ def _player(
         return
 
     running: dict[int, Future] = {}
-    context = multiprocessing.get_context("spawn")
-    with _one_thread_each(), ProcessPoolExecutor(workers, context, initializer=_start_worker) as pool:
+    with pool(workers) as executor:
 
         def begin(seed: int) -> None:
             if seed not in running and not partial.file(seed).exists():
-                running[seed] = pool.submit(partial.play, recorder, seed)
+                running[seed] = executor.submit(partial.play, recorder, seed)
 
         def finish(seed: int) -> None:
             try:
@@ -132,39 +127,4 @@ def _player(
             except BrokenProcessPool as error:
                 raise DataError("a collecting process died (out of memory?); call again to resume") from error
 
-        try:
-            yield 2 * workers, begin, finish
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _start_worker() -> None:
-    """Ctrl-C reaches the parent, which lets running episodes end; a parent that was killed takes its workers along."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def follow() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Processes started inside use one thread: together they have the cores already."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        yield 2 * workers, begin, finish

@@ -1,15 +1,19 @@
-"""Demonstrations in memory, and the frames and windows training draws from them."""
+"""Demonstrations, in memory or on disk, and the frames and windows training draws from them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from mgp.data.lazy import LazyArray
 from mgp.data.store import EpisodeStore
-from mgp.errors import DataError
+
+ALWAYS = ("action", "state")  # in memory whatever their size: every step of training takes windows of them
 
 
 def keyed_generator(*key: int) -> torch.Generator:
@@ -22,40 +26,54 @@ def keyed_generator(*key: int) -> torch.Generator:
 class Demonstrations:
     """All episodes end to end: flat arrays over time, and where each episode begins and ends."""
 
-    arrays: dict[str, Tensor]  # "action" (T, A), "state" (T, S), maybe "cloud" (T, P, 3 or 6)
+    # "action" (T, A), "state" (T, S), maybe "cloud" (T, P, 3 or 6), "rgb" (T, h, w, 3), ...: tensors, or a LazyArray
+    # where one is large; both are indexed alike
+    arrays: dict[str, Any]
     ends: Tensor  # (E,) one past the last step of each episode
     seeds: tuple[int, ...] = ()
     meta: dict = field(default_factory=dict)
-    instructions: tuple[str, ...] = ()  # (E,) one an episode, or none at all
+    instructions: tuple[str, ...] = ()  # one for every episode, or none at all
 
     @classmethod
-    def from_store(cls, store: EpisodeStore, colour: bool = False) -> Demonstrations:
-        """With `colour`, clouds keep what stands behind xyz."""
-        keys: list[str] = [key for key in ("action", "state", "cloud") if key in store.keys]
-        arrays = {key: torch.from_numpy(np.ascontiguousarray(store.load(key))).float() for key in keys}
-        if "cloud" in arrays and not colour:
-            arrays["cloud"] = arrays["cloud"][..., :3].contiguous()
-        elif "cloud" in arrays and arrays["cloud"].shape[-1] == 3:
-            raise DataError(
-                f"{store.path} has clouds of xyz only, encoder.colour = True: train with --encoder.no-colour, or name"
-                " another --data"
-            )
+    def from_store(
+        cls,
+        store: EpisodeStore,
+        memory: int = 2**29,
+        keys: Sequence[str] | None = None,
+    ) -> Demonstrations:
+        """Arrays up to `memory` bytes in all are loaded, small ones first; larger ones stay on disk.
+
+        `keys`: only these arrays; else all there are.
+        """
+        lazy = {key: LazyArray(store.rows(key)) for key in (store.keys if keys is None else keys)}
+        arrays: dict[str, Any] = {}
+        used = 0
+        for key in sorted(lazy, key=lambda key: (key not in ALWAYS, lazy[key].nbytes, key)):
+            used += lazy[key].nbytes
+            arrays[key] = lazy[key][:] if key in ALWAYS or used <= memory else lazy[key]
         return cls(
             arrays,
             torch.as_tensor(store.episode_ends).long(),
-            tuple(map(int, store.seeds if store.seeds is not None else ())),
+            tuple(map(int, store.seeds)),
             dict(store.meta),
+            tuple(store.instructions),
         )
 
     def first(self, episodes: int) -> Demonstrations:
         """Only the first episodes; a store may hold more than a run asks for."""
         ends = self.ends[:episodes]
-        arrays = {key: array[: int(ends[-1])] for key, array in self.arrays.items()}
+        length = int(ends[-1])
+        arrays = {k: a.first(length) if isinstance(a, LazyArray) else a[:length] for k, a in self.arrays.items()}
         return Demonstrations(arrays, ends, self.seeds[:episodes], self.meta, self.instructions[:episodes])
 
     def saying(self, **meta: object) -> Demonstrations:
         """With other words about themselves."""
         return replace(self, meta={**self.meta, **meta})
+
+    def pieces(self, *keys: str, rows: int = 1024) -> Iterator[tuple[Tensor, ...]]:
+        """All rows of these arrays, some at a time: what goes over everything once needs not hold it at once."""
+        for begin in range(0, int(self.ends[-1]), rows):
+            yield tuple(self.arrays[key][begin : begin + rows] for key in keys)
 
     @property
     def starts(self) -> Tensor:
@@ -68,13 +86,13 @@ class Demonstrations:
     def episode_of(self, time: Tensor) -> Tensor:
         return torch.searchsorted(self.ends, time, right=True)
 
-    def history(self, time: Tensor, frames: int, stride: int = 1, first: bool = False) -> Tensor:
+    def history(self, time: Tensor, frames: int, first: bool = False) -> Tensor:
         """Flat times (B,) to the times of their newest frames (B, H), oldest first; the first of an episode repeats.
 
         With `first`, the first frame of the episode comes before them.
         """
         start = self.starts[self.episode_of(time)][:, None]
-        back = torch.arange(frames - 1, -1, -1) * stride
+        back = torch.arange(frames - 1, -1, -1)
         newest = torch.maximum(time[:, None] - back, start)
         return torch.cat([start, newest], dim=1) if first else newest
 

@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from mgp.data.description import hold_to_json
 from mgp.envs import RobotEnv, make_env
 from mgp.errors import DataError
 from mgp.files import write_atomic
 
 Episode = dict[str, np.ndarray]  # (T, ...) an array a key: the observation's, "action" and "success"
+# recordings of earlier versions do not say this, or say it otherwise: by the key that tells
+NEW = {"actions": "actions", "hold_action": "actions"}
 
 
 class Recorder:
@@ -41,7 +44,8 @@ class Recorder:
             "observation": self.observation,
             "options": self.env.options,
             "horizon": self.env.horizon,
-            "hold_action": self.env.hold_action.tolist(),
+            "hold_action": hold_to_json(self.env.hold_command()),
+            "actions": self.env.actions,
         }
 
     def __call__(self, seed: int) -> Episode:
@@ -85,16 +89,25 @@ class Partial:
         np.savez(buffer, allow_pickle=False, **(episode if episode["success"].any() else {}))
         write_atomic(self.file(seed), buffer.getvalue())
 
+    def success_steps(self, seed: int) -> int:
+        """How many steps of the seed's episode were successful, 0 if the expert failed; reads nothing else of it."""
+        return int(self._read(seed, ("success",)).get("success", np.zeros(1)).sum())
+
     def read(self, seed: int) -> Episode:
-        """The episode of a seed, {} if the expert failed."""
+        """What a store keeps of the episode of a seed."""
+        return {key: array for key, array in self._read(seed).items() if key != "success"}
+
+    def _read(self, seed: int, keys: tuple[str, ...] = ()) -> Episode:
         try:
             with np.load(self.file(seed), allow_pickle=False) as arrays:
-                return {key: arrays[key] for key in arrays.files}
+                return {key: arrays[key] for key in arrays.files if not keys or key in keys}
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise DataError(f"{self.file(seed)} cannot be read ({error}); delete that file and call again") from error
 
 
 def refuse_other(path: Path, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    """Refuse to go on with recordings made with other settings."""
+    asked = {key: value for key, value in asked.items() if key not in NEW or NEW[key] in there}
     different = [f"{key} {there.get(key)!r} (asked: {asked[key]!r})" for key in asked if there.get(key) != asked[key]]
     if different:
         raise DataError(f"{path} was made with {', '.join(different)}; use another path, or --force to replace it")

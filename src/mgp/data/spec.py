@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 
 from mgp.data.demonstrations import Demonstrations
+from mgp.data.description import ACTIONS
 from mgp.errors import DataError
 
 Actions = Literal["displacement", "absolute"]  # of the hand, in the first three numbers; or places to go to
-ACTIONS = ("displacement", "absolute")
 
 
 @dataclass(frozen=True)

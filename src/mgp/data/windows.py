@@ -86,7 +86,7 @@ class Windows:
         if sample.warps is not None:
             actions = warp_actions(actions, sample.warps[sample.group])
         extra = self.extra(sample, actions, generator)
-        times = self.demonstrations.history(sample.time, self.encoder.history, 1, self.encoder.first)
+        times = self.demonstrations.history(sample.time, self.encoder.history, self.encoder.first)
         return Batch(self.look(times, sample, generator), actions, self._inside(start, sample.episode), extra)
 
     def extra(self, sample: Sample, actions: Tensor, generator: torch.Generator) -> dict[str, Tensor]:

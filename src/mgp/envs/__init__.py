@@ -29,19 +29,25 @@ def is_env(name: str) -> bool:
     return family in FAMILIES and task in importlib.import_module(FAMILIES[family]).tasks()
 
 
-def make_env(name: str, observation: str = "cloud", **options) -> RobotEnv:
-    """`make_env("metaworld/assembly", "cloud", points=512)`; `observation`: state, cloud, rgb or depth."""
+def check_env(name: str) -> None:
+    """Refuse a name that no simulator has, with the nearest one."""
     family, _, task = name.partition("/")
     if family not in FAMILIES:
         raise UnknownNameError("environment family", family, FAMILIES)
-    module = importlib.import_module(FAMILIES[family])
-    if task not in module.tasks():
-        raise UnknownNameError(f"{family} task", task, module.tasks())
-    return module.make(task, observation, **options)
+    tasks = importlib.import_module(FAMILIES[family]).tasks()
+    if task not in tasks:
+        raise UnknownNameError(f"{family} task", task, tasks)
+
+
+def make_env(name: str, observation: str = "cloud", **options) -> RobotEnv:
+    """`make_env("metaworld/assembly", "cloud", points=512)`; `observation`: state, cloud, rgb or depth."""
+    check_env(name)
+    family, _, task = name.partition("/")
+    return importlib.import_module(FAMILIES[family]).make(task, observation, **options)
 
 
 def action_kind(family: str) -> Literal["displacement", "absolute"]:
     return getattr(importlib.import_module(FAMILIES[family]), "ACTIONS", "displacement")
 
 
-__all__ = ["FAMILIES", "Observation", "RobotEnv", "action_kind", "env_names", "is_env", "make_env"]
+__all__ = ["FAMILIES", "Observation", "RobotEnv", "action_kind", "check_env", "env_names", "is_env", "make_env"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -24,6 +24,7 @@ class RobotEnv(gym.Env[Observation, np.ndarray]):
     options: dict[str, Any]  # with name and observation, what `make_env` needs to build it again; JSON values
     hold_action: np.ndarray  # (A,) the action that keeps the robot where it is
     hold_last: tuple[int, ...] = ()  # action dimensions whose last command goes on while holding, as a gripper's force
+    actions: Literal["displacement", "absolute"] = "displacement"  # the first three numbers: of the hand; or places
     moves_from: int | None = None  # control steps taken when the scene begins to move by itself; None: it never does
     static_twin: str | None = None  # the environment that differs only in that nothing moves by itself, seed by seed
     observation_space: gym.spaces.Dict  # type: ignore[assignment]

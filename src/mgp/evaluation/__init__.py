@@ -5,10 +5,10 @@ from mgp.evaluation.evaluate import check_seeds, evaluate
 from mgp.evaluation.latency import Latency, Timing, measure, measure_both
 from mgp.evaluation.missing import Missing
 from mgp.evaluation.parallel import Job, run_episodes
-from mgp.evaluation.results import Evaluation
+from mgp.evaluation.record import Evaluation
 from mgp.evaluation.rollout import rollout
-from mgp.evaluation.statistics import mean_of_top, median, percentile, wilson
-from mgp.evaluation.table import append, row
+from mgp.evaluation.rows import add_rows, make_row
+from mgp.evaluation.statistics import mean_of_top, over_trainings, sign_test, wilson
 
 __all__ = [
     "EpisodeResult",
@@ -18,16 +18,16 @@ __all__ = [
     "Missing",
     "Recording",
     "Timing",
-    "append",
+    "add_rows",
     "check_seeds",
     "evaluate",
+    "make_row",
     "mean_of_top",
     "measure",
     "measure_both",
-    "median",
-    "percentile",
+    "over_trainings",
     "rollout",
-    "row",
     "run_episodes",
+    "sign_test",
     "wilson",
 ]

@@ -26,12 +26,15 @@ from typing import Any
 import numpy as np
 
 from mgp.envs import make_env
-from mgp.evaluation.confidence_results import KEPT, ConfidenceStudy, Outcome, Replan
+from mgp.evaluation.confidence_parts import KEPT, Outcome, Replan
+from mgp.evaluation.confidence_record import ConfidenceStudy
 from mgp.evaluation.episode import EpisodeResult, Recording
 from mgp.evaluation.evaluate import check_seeds
 from mgp.evaluation.parallel import Job, run_episodes
 from mgp.evaluation.probe import ACTION_CHANGE, MASKINGS, ProbedTrace, load_probed
 from mgp.evaluation.provenance import commit, machine
+from mgp.evaluation.record import cloud_kind
+from mgp.evaluation.seeds import STUDY
 from mgp.policies.base import PlanTrace
 from mgp.policies.learned import LearnedPolicy
 
@@ -44,7 +47,7 @@ def study_confidence(
     env_name: str,
     observation: str = "cloud",
     options: Mapping[str, Any] | None = None,
-    seeds: Sequence[int] = range(40_000, 40_010),
+    seeds: Sequence[int] = STUDY[:10],
     demonstration_seeds: Iterable[int] = (),
     *,
     workers: int | None = None,
@@ -56,8 +59,8 @@ def study_confidence(
 
     `load(**sampling)` builds the policy and must be picklable, e.g. `Run.loader()`.
     """
-    seeds = [int(seed) for seed in seeds]
-    check_seeds(seeds, demonstration_seeds)
+    seeds, demonstrations = [int(seed) for seed in seeds], set(demonstration_seeds)
+    check_seeds(seeds, demonstrations)
     env = make(env_name, observation, **(options or {}))
     moves_from, twin = env.moves_from, env.static_twin
     env.close()
@@ -96,6 +99,8 @@ def study_confidence(
         traces=traces,
         commit=commit(),
         machine=machine(),
+        cloud=cloud_kind(observation, options or {}),
+        seeds_checked=bool(demonstrations),
     )
 
 

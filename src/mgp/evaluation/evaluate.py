@@ -15,7 +15,8 @@ from mgp.evaluation.latency import measure_both
 from mgp.evaluation.missing import NONE, Missing
 from mgp.evaluation.parallel import Job, run_episodes
 from mgp.evaluation.provenance import commit, machine
-from mgp.evaluation.results import Evaluation
+from mgp.evaluation.record import Evaluation
+from mgp.evaluation.seeds import DEVELOPMENT
 from mgp.policies.base import Policy
 
 
@@ -24,7 +25,7 @@ def evaluate(
     env_name: str,
     observation: str = "cloud",
     options: Mapping[str, Any] | None = None,
-    seeds: Sequence[int] = range(10_000, 10_020),
+    seeds: Sequence[int] = DEVELOPMENT[:20],
     demonstration_seeds: Iterable[int] = (),
     *,
     method: str | None = None,
@@ -75,6 +76,7 @@ def evaluate(
         variant={**(variant or {}), **missing.options()},
         missing=missing.probability,
         options=dict(options or {}),
+        seeds_checked=bool(demonstrations),
         execution_horizon=policy.execution_horizon,
         latency=timings,
         seconds=round(seconds, 2),
@@ -97,7 +99,7 @@ def check_seeds(seeds: Sequence[int], demonstrations: Iterable[int]) -> None:
     if shared := sorted(used.intersection(seeds)):
         raise SeedOverlapError(
             f"evaluation seeds {_some(shared)} were used for demonstrations: success there shows memory, not skill. "
-            f"Take seeds above {max(used)}, e.g. --seed {max(10_000, max(used) + 1)}"
+            f"Take seeds above {max(used)}, e.g. --seed {max(DEVELOPMENT[0], max(used) + 1)}"
         )
 
 

@@ -1,6 +1,7 @@
 """How long the policy thinks, at batch 1, as on one robot.
 
-The clock runs inside the loop that evaluation itself uses, so what is timed is what is run.
+The clock runs inside the loop that evaluation itself uses, so what is timed is what is run. Whether the machine was
+idle is watched meanwhile (`idle.py`): a latency from beside other processes is kept with a mark, and in no table.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import Any, cast
 import numpy as np
 
 from mgp.envs.base import Observation, RobotEnv
+from mgp.evaluation.idle import REST, watched
 from mgp.evaluation.parallel import torch_threads
 from mgp.evaluation.rollout import rollout
-from mgp.evaluation.statistics import median, percentile
 from mgp.policies.base import Chunk, Policy
 
 
@@ -34,6 +35,8 @@ class Latency:
     replans: int  # timed
     policy: Timing
     with_observation: Timing  # and the looks at the frames the plan sees
+    idle: bool = False  # whether the machine did nothing else meanwhile, as far as could be seen
+    others: float | None = None  # cores that other processes used
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -44,16 +47,25 @@ class Latency:
             name: Timing(**{field: float(value) for field, value in content[name].items()})
             for name in ("policy", "with_observation")
         }
-        return cls(threads=int(content["threads"]), replans=int(content["replans"]), **timings)
+        others = content.get("others")
+        return cls(
+            threads=int(content["threads"]),
+            replans=int(content["replans"]),
+            **timings,
+            idle=bool(content.get("idle", False)),  # before it was watched, nobody knew
+            others=None if others is None else float(others),
+        )
 
 
-def measure(policy: Policy, env: RobotEnv, seed: int, threads: int | None = None, warm_up: int = 3) -> Latency:
+def measure(
+    policy: Policy, env: RobotEnv, seed: int, threads: int | None = None, warm_up: int = 3, rest: float = REST
+) -> Latency:
     """Time one full-length episode. `threads=None`: torch's default. Run it while no workers are busy."""
     import torch
 
     clock = _Clock()
     timed = cast(Policy, _TimedPolicy(policy, clock)), [cast(RobotEnv, _TimedEnv(env, clock))]
-    with torch_threads(threads or torch.get_num_threads()):
+    with watched(rest) as machine, torch_threads(threads or torch.get_num_threads()):
         for _ in range(warm_up):  # the first plans allocate and choose kernels
             driver = policy.reset([seed])
             driver.see(0, env.reset(seed=seed)[0])
@@ -67,6 +79,8 @@ def measure(policy: Policy, env: RobotEnv, seed: int, threads: int | None = None
         replans=len(thinking),
         policy=_timing(thinking, policy.execution_horizon),
         with_observation=_timing(thinking + looking, policy.execution_horizon),
+        idle=machine.idle,
+        others=machine.cores,
     )
 
 
@@ -79,10 +93,10 @@ def measure_both(policy: Policy, env: RobotEnv, seed: int) -> list[Latency]:
 
 
 def _timing(milliseconds: np.ndarray, execution_horizon: int) -> Timing:
-    middle = median(milliseconds.tolist())
+    middle, slow = np.percentile(milliseconds, (50, 95)).tolist()
     return Timing(
         replan=middle,
-        replan_p95=percentile(milliseconds.tolist(), 95),
+        replan_p95=slow,
         step=middle / execution_horizon,
         sequence=float(milliseconds.sum()),
     )

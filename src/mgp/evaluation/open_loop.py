@@ -23,6 +23,7 @@ from mgp.policies.driver import Driver
 from mgp.policies.learned import LearnedPolicy
 from mgp.policies.mgp import MGP
 
+FIGURES, PICTURE = "open-loop.json", "open-loop.png"  # in RUN/eval
 AHEAD = 32  # steps ahead that are reported at most
 
 

@@ -6,12 +6,9 @@ the results do not depend on the number of workers, to the bit.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import pickle
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +21,7 @@ from mgp.evaluation.episode import EpisodeResult, Recording
 from mgp.evaluation.missing import NONE, Missing
 from mgp.evaluation.rollout import rollout
 from mgp.policies.base import Policy
+from mgp.processes import SPAWN, cores, pool
 
 
 @dataclass(frozen=True)
@@ -63,11 +61,6 @@ def run_episodes(
 
         run = _run_here if workers == 1 else _run_in_processes
         return [result for results in run(job, batches, workers, count) for result in results]
-
-
-def cores() -> int:
-    """The cores this process may use, which in a container are fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
@@ -120,15 +113,14 @@ def _run_here(job: Job, batches: list[list[int]], workers: int, count: Count) ->
 
 
 def _run_in_processes(job: Job, batches: list[list[int]], workers: int, count: Count) -> list[list[EpisodeResult]]:
-    context = multiprocessing.get_context("spawn")  # fork would copy torch's threads and locks in an unknown state
-    outcomes, stop = context.SimpleQueue(), context.Event()
+    outcomes, stop = SPAWN.SimpleQueue(), SPAWN.Event()
 
     def drain() -> None:
         while not outcomes.empty():
             count(outcomes.get())
 
-    with ProcessPoolExecutor(workers, context, _begin, (job, outcomes, stop)) as pool:
-        futures: list[Future] = [pool.submit(_run_there, seeds) for seeds in batches]
+    with pool(workers, _begin, (job, outcomes, stop)) as executor:
+        futures: list[Future] = [executor.submit(_run_there, seeds) for seeds in batches]
         waiting = set(futures)
         try:
             while waiting:
@@ -144,7 +136,6 @@ def _run_in_processes(job: Job, batches: list[list[int]], workers: int, count: C
             ) from error
         finally:
             stop.set()  # after an error or Ctrl-C the batches still running end at their next round
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
 # The state of a worker process; a pool serves one job, so there is never more than one.
@@ -152,22 +143,10 @@ _worker: dict = {}
 
 
 def _begin(job: Job, outcomes, stop) -> None:
-    import signal
-
     import torch
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent tells us to stop
     torch.set_num_threads(1)
     _worker.update(job=job, outcomes=outcomes, stop=stop)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A pool's workers would wait for ever for a parent that was killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _run_there(seeds: list[int]) -> list[EpisodeResult]:

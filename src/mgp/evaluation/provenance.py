@@ -7,9 +7,10 @@ import platform
 import subprocess
 from pathlib import Path
 
-from mgp.evaluation.parallel import cores
+from mgp.processes import cores
 
 SOURCE = Path(__file__).resolve().parents[1]
+DIRTY, UNKNOWN = "+dirty", "unknown"
 
 
 def commit(source: Path = SOURCE) -> str:
@@ -17,12 +18,17 @@ def commit(source: Path = SOURCE) -> str:
     try:
         head = _git(source, "rev-parse", "--short=12", "HEAD")
         if _git(source, "ls-files", "--", ".") == "":
-            return "unknown"  # installed inside somebody else's repository
+            return UNKNOWN  # installed inside somebody else's repository
         # results are left out: writing one row must not make the next one dirty
         changes = _git(source, "status", "--porcelain", "--", ":(top)", ":(top,exclude)results")
     except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return head + ("+dirty" if changes else "")
+        return UNKNOWN
+    return head + (DIRTY if changes else "")
+
+
+def reproducible(commit: str) -> bool:
+    """Whether the code can be checked out again; `commit` may be several, with blanks between."""
+    return bool(commit) and not any(one.endswith(DIRTY) or one == UNKNOWN for one in commit.split())
 
 
 def _git(folder: Path, *arguments: str) -> str:

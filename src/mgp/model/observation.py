@@ -5,8 +5,6 @@ B windows, H frames, F distinct frames, S state width, C condition width.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -20,8 +18,6 @@ from mgp.data.windows import Looks
 from mgp.errors import ConfigError
 from mgp.model.encoders import ENCODERS, build_encoder, kind_of
 from mgp.model.encoders.instruction import BUCKETS, bag_of_words
-
-BLOCK = 2048  # frames read at a time to find the limits of clouds that may not fit into memory
 
 
 class ObservationEncoder(nn.Module):
@@ -106,27 +102,29 @@ def fit_normalizer(
     if augmentation.warps:  # turned actions reach as far in x as in y
         fitted["action"] = _widened(fitted["action"])
     if "state" in arrays:
-        times = demonstrations.history(torch.arange(len(arrays["action"])), encoder.history, 1, encoder.first)
+        times = demonstrations.history(torch.arange(len(arrays["action"])), encoder.history, encoder.first)
         state, _ = relative(encoder, Looks(arrays["state"][times], {}, times, None))
         assert state is not None
         fitted["state"] = state.numpy()
     for key in arrays:
         if key != "action" and kind_of(key) == "cloud":
-            limits = np.stack(list(_cloud_limits(encoder, demonstrations, key)))  # (blocks, 2, 3+)
-            limits = np.stack([limits[:, 0].min(0), limits[:, 1].max(0)])
+            limits = _cloud_limits(encoder, demonstrations, key)
             if encoder.frame == "hand":  # zero stays the hand, where `encoder.zoom` resolves finely
                 limits[:, :3] = np.abs(limits[:, :3]).max(0) * np.array([[-1.0], [1.0]])
             fitted[key] = limits
     return Normalizer.fit(fitted)
 
 
-def _cloud_limits(encoder: EncoderConfig, demonstrations: Demonstrations, key: str) -> Iterator[np.ndarray]:
-    """Lowest and highest (2, 3+) of each block of frames."""
-    arrays = demonstrations.arrays
-    for times in torch.arange(len(arrays["action"])).split(BLOCK):
-        hand = arrays["state"][times][:, :3] if "state" in arrays else None
-        cloud = relative(encoder, Looks(None, {key: arrays[key][times]}, times, hand))[1][key]
-        yield np.stack([cloud.amin((0, 1)).numpy(), cloud.amax((0, 1)).numpy()])
+def _cloud_limits(encoder: EncoderConfig, demonstrations: Demonstrations, key: str) -> np.ndarray:
+    """Least and greatest numbers of any point, (2, 3+), in the chosen frame; the clouds may be on disk."""
+    lows, highs = [], []
+    for pieces in demonstrations.pieces(key, *(["state"] if "state" in demonstrations.arrays else [])):
+        hand = pieces[1][:, :3] if len(pieces) > 1 else None
+        seen = relative(encoder, Looks(None, {key: pieces[0]}, torch.empty(0), hand))[1][key]
+        # one axis after the other takes a seventh of the time
+        lows.append(seen.amin(0).amin(0))
+        highs.append(seen.amax(0).amax(0))
+    return torch.stack([torch.stack(lows).amin(0), torch.stack(highs).amax(0)]).numpy()
 
 
 def _widened(actions: np.ndarray) -> np.ndarray:

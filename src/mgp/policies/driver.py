@@ -71,7 +71,8 @@ class Driver:
         if keys and not all(history.newest for history in self.histories):
             raise ObservationError(FIRST_MISSING)
         rows = [history.frames() for history in self.histories]
-        batch = {key: np.stack([[frame[key] for frame in row] for row in rows]) for key in keys}  # (B, H, ...)
+        there = [key for key in keys if all(key in frame for row in rows for frame in row)]  # the policy refuses others
+        batch = {key: np.stack([[frame[key] for frame in row] for row in rows]) for key in there}  # (B, H, ...)
         texts = [row[-1].get("instruction") for row in rows if row]
         instruction = {"instruction": texts} if texts and texts[0] is not None else {}
         observed = np.array([not history.gap for history in self.histories])

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 
+from markupsafe import Markup
+
 from mgp import __version__
-from mgp.evaluation.confidence_results import KEPT, ConfidenceStudy, Flips, Kind, Masking, Measure
+from mgp.evaluation.confidence_parts import KEPT, Flips, Kind, Masking, Measure
+from mgp.evaluation.confidence_record import ConfidenceStudy
 from mgp.evaluation.statistics import wilson
 from mgp.files import write_atomic
 from mgp.report.confidence_figures import confidence_curve, difference_curve, flip_bars
 from mgp.report.paper import paper_flips, paper_success
-from mgp.report.sections import MAP_KEY, plan_maps, section
-from mgp.report.tables import table
-from mgp.report.template import fill
+from mgp.report.sections import MAP_COLOURS, plan_maps
+from mgp.report.template import render
+from mgp.report.words import seen_in
 
 MEASURES: dict[Measure, str] = {
     "standing": "pending tokens, as they stood",
@@ -40,32 +42,31 @@ FLIPS: tuple[tuple[str, Masking, str, bool], ...] = (
     ("surest, on ATR's plans", "high", "atr", False),
 )
 NONE = "-"
-KEPT_SAID = (
-    "<i>Plan kept</i>: ATR until then, and from there on the plan is not edited, in either scene; the robot does the "
-    "same in both, so that a difference in confidence is that of what is seen. Differences are means over the same "
-    "seeds in both scenes, with their standard errors; the figure has the seeds that are solved when nothing moves."
-)
 
 
 def write_study(study: ConfidenceStudy, output: Path) -> Path:
     """One HTML page that needs no other file and no network. Returns `output`."""
     facts = [
         f"trained on {study.trained_on}",
-        f"{len(study.seeds)} unseen episodes, seeds {study.seeds[0]} to {study.seeds[-1]}",
+        f"from {seen_in(study)}",
+        f"{len(study.seeds)}{'' if study.overlap else ' unseen'} episodes, seeds {study.seeds[0]} to {study.seeds[-1]}",
         f"{study.mask_ratio:.0%} of the pending tokens masked",
         f"temperature {study.temperature:g}",
     ]
-    page = fill(
-        title=escape(f"How sure MGP-Long is: {study.env}"),
-        lead=" · ".join(map(escape, facts)),
-        sections=study_section(study, "study", maps=len(study.traces)),
-        footer=escape(" · ".join([f"mgp {__version__}", f"commit {study.commit}", study.machine])),
+    if study.overlap:
+        facts.append(study.overlap)
+    page = render(
+        "page",
+        title=f"How sure MGP-Long is: {study.env}",
+        lead=facts,
+        sections=[study_section(study, "study", maps=len(study.traces))],
+        footer=[f"mgp {__version__}", f"commit {study.commit}", study.machine],
     )
     write_atomic(output, page.encode())
     return output
 
 
-def study_section(study: ConfidenceStudy, prefix: str, maps: int = 1) -> str:
+def study_section(study: ConfidenceStudy, prefix: str, maps: int = 1) -> Markup:
     """Flip rates, confidence over the replanning steps, and the maps of the first episodes."""
     start = study.start
     scenes = {"scene that moves" if study.twin else study.env: study.env}
@@ -74,39 +75,29 @@ def study_section(study: ConfidenceStudy, prefix: str, maps: int = 1) -> str:
         confidence_curve({name: study.curve(env, measure) for name, env in scenes.items()}, title, start, prefix + key)
         for key, measure, title in CURVES
     ]
-    curves.append(_difference(study, f"{prefix}d"))
     bars = [_flip_bars(study, "code", f"{prefix}f"), _flip_bars(study, "action", f"{prefix}a")]
-    head, body = confidence_rows(study)
-    drawn = "".join(
-        f"<h3>{escape(f'MGP-Long on {study.env}, seed {seed}')}</h3>{plan_maps(trace, f'{prefix}m{seed}', start)}"
-        for seed, trace in list(study.traces.items())[:maps]
-    )
-    return section(
-        f"Confidence study: {study.env}",
-        _table(*flip_rows(study))
-        + (f'<div class="figures">{"".join(bars)}</div>' if any(bars) else "")
-        + "<p>A masked token <b>flips by code</b> if it comes back from the refinement as another code: the paper's "
-        "flip rate (orange strokes: its figures, on disassemble). Many codes mean almost the same actions, so it "
-        f"<b>flips by action</b> if one of its decoded actions changes by more than {study.action_change:g}, where "
-        "demonstrated actions reach from -1 to 1; the paper has no such figure. Each masking drove the robot over the "
-        "same seeds, as in the paper; in the last row the surest tokens are masked instead, and refined, on the very "
-        "plans and observations of the first row, without consequence for the robot."
-        "</p><h3>Confidence over the replanning steps</h3>"
-        + _table(head, body)
-        + f'<div class="figures">{"".join(curves)}</div>'
-        + "<p>The curves show the plan <i>as it stood</i>: the probability of its tokens under the new observation, "
-        "before they are refined; mean and quartiles of the episodes still running."
-        + (f" The dashed line is where the scene begins to move. {KEPT_SAID}" if start is not None else "")
-        + "</p>"
-        + drawn
-        + (MAP_KEY if drawn else ""),
+    return render(
+        "study",
+        title=f"Confidence study: {study.env}, from {seen_in(study)}",
+        caution=study.overlap,
+        flips=flip_rows(study),
+        bars=[bar for bar in bars if bar is not None],
+        action_change=study.action_change,
+        confidences=confidence_rows(study),
+        curves=[*curves, *_difference(study, f"{prefix}d")],
+        moves=start is not None,
+        maps=[
+            (f"MGP-Long on {study.env}, seed {seed}", plan_maps(trace, f"{prefix}m{seed}", start))
+            for seed, trace in list(study.traces.items())[:maps]
+        ],
+        colours=MAP_COLOURS,
     )
 
 
 def flip_rows(study: ConfidenceStudy) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Head and text cells: the paper's figures stand beside the flips by code, which it defines."""
     by_action = f"flips by action (> {study.action_change:g})"
-    head = ("masked", "flips by code", "paper, by code (disassemble)", by_action, "success")
+    head = ("masked", "flips by code", "paper, by code (disassemble)", by_action, f"success, {seen_in(study)}")
     rows: list[tuple[str, ...]] = []
     for name, masking, driver, drove in FLIPS:
         successes, count = study.success(study.env, driver)
@@ -145,24 +136,23 @@ def confidence_rows(study: ConfidenceStudy) -> tuple[tuple[str, ...], list[tuple
     return head, rows
 
 
-def _difference(study: ConfidenceStudy, prefix: str) -> str:
-    """Nothing if the scene does not move."""
+def _difference(study: ConfidenceStudy, prefix: str) -> list[Markup]:
+    """None if the scene does not move."""
     kinds = {"plan kept": KEPT, "plan edited (ATR)": "atr"}
     curves = {name: study.difference("standing", driver, solved=True) for name, driver in kinds.items()}
     title = "Pending tokens, moving - static"
-    return (
-        difference_curve(curves, title, study.start, prefix) if any(curve.replans for curve in curves.values()) else ""
-    )
+    drawn = any(curve.replans for curve in curves.values())
+    return [difference_curve(curves, title, study.start, prefix)] if drawn else []
 
 
-def _flip_bars(study: ConfidenceStudy, kind: Kind, prefix: str) -> str:
-    """Nothing if nothing was masked."""
+def _flip_bars(study: ConfidenceStudy, kind: Kind, prefix: str) -> Markup | None:
+    """None if nothing was masked."""
     rates = []
     for name, masking, driver, drove in FLIPS:
         flips = study.flips(masking, driver, kind)
         if flips.masked:
             rates.append((name, flips.rate, paper_flips(masking) if drove and kind == "code" else None))
-    return flip_bars(rates, f"Flips by {kind}, % of masked", prefix) if rates else ""
+    return flip_bars(rates, f"Flips by {kind}, % of masked", prefix) if rates else None
 
 
 def _share(flips: Flips) -> str:
@@ -171,7 +161,3 @@ def _share(flips: Flips) -> str:
 
 def _number(value: float | None) -> str:
     return NONE if value is None else f"{value:.4f}"
-
-
-def _table(head: tuple[str, ...], body: list[tuple[str, ...]]) -> str:
-    return table([escape(name) for name in head], [[escape(cell) for cell in row] for row in body])

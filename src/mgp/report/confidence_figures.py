@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mgp.evaluation.confidence_results import Curve
+from markupsafe import Markup
+
+from mgp.evaluation.confidence_parts import Curve
 from mgp.report.figures import CURVE, mark, plot_axes
 from mgp.report.svg import INK, MUTED, OURS, PAPER, inline_svg, style
 
 
-def confidence_curve(curves: Mapping[str, Curve], title: str, start: float | None, prefix: str) -> str:
+def confidence_curve(curves: Mapping[str, Curve], title: str, start: float | None, prefix: str) -> Markup:
     """Mean of the episodes still running, with their quartiles; the first curve is the one studied."""
     with style():
         figure, axes = plot_axes(title, "replanning step")
@@ -21,7 +23,7 @@ def confidence_curve(curves: Mapping[str, Curve], title: str, start: float | Non
         return inline_svg(figure, prefix, f"{title} over the replanning steps")
 
 
-def difference_curve(curves: Mapping[str, Curve], title: str, start: float | None, prefix: str) -> str:
+def difference_curve(curves: Mapping[str, Curve], title: str, start: float | None, prefix: str) -> Markup:
     """Moving minus static scene on the same seeds, with standard errors; the first curve is the one studied."""
     with style():
         figure, axes = plot_axes(title, "replanning step")
@@ -38,7 +40,7 @@ def _draw(axes, curves: Mapping[str, Curve]) -> None:
         axes.plot(curve.replans, curve.mean, color=colour, linewidth=1.5, marker="o", markersize=3.5, label=name)
 
 
-def flip_bars(rates: Sequence[tuple[str, float, float | None]], title: str, prefix: str) -> str:
+def flip_bars(rates: Sequence[tuple[str, float, float | None]], title: str, prefix: str) -> Markup:
     """(name, ours, paper's) from top to bottom, in shares of the masked tokens."""
     with style():
         figure, axes = plot_axes(title, "", (CURVE[0], 0.6 + 0.55 * len(rates)))

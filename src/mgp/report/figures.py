@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from markupsafe import Markup
 from matplotlib.colors import BoundaryNorm, ListedColormap, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
@@ -22,22 +23,22 @@ SURE = (0.001, 0.01, 0.1, 1.0)
 CURVE, MAP = (4.4, 2.7), (4.4, 3.2)  # inches at 72 points
 
 
-def loss_curve(points: Sequence[tuple[float, float]], title: str, prefix: str) -> str:
-    steps, losses = thin(np.array(points, float))
+def training_curve(points: Sequence[tuple[float, float]], title: str, prefix: str) -> Markup:
+    steps, values = thin(np.array(points, float))
     with style():
         figure, axes = plot_axes(title, "training step")
-        axes.plot(steps, losses, color=OURS, linewidth=1.5)
-        span = losses.max() / losses.min() if losses.min() > 0 else 0
+        axes.plot(steps, values, color=OURS, linewidth=1.5)
+        span = values.max() / values.min() if values.min() > 0 else 0
         if span > 8:
             axes.set_yscale("log")
             axes.yaxis.set_major_locator(LogLocator(subs=(1,) if span > 60 else (1, 2, 5)))
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_locator(NullLocator())
-        axes.set_title(f"last {losses[-1]:.3g}", loc="right", color=MUTED, fontsize=9, fontweight="normal")
+        axes.set_title(f"last {values[-1]:.3g}", loc="right", color=MUTED, fontsize=9, fontweight="normal")
         return inline_svg(figure, prefix, f"{title} over training steps")
 
 
-def success_curve(checks: Sequence[tuple[float, float, int]], title: str, prefix: str) -> str:
+def success_curve(checks: Sequence[tuple[float, float, int]], title: str, prefix: str) -> Markup:
     checks = sorted(checks)
     steps = [step for step, _, _ in checks]
     rates = [rate for _, rate, _ in checks]
@@ -50,7 +51,7 @@ def success_curve(checks: Sequence[tuple[float, float, int]], title: str, prefix
         return inline_svg(figure, prefix, f"{title}, with 95 % intervals")
 
 
-def confidence_map(trace: PlanTrace, prefix: str, start: float | None = None) -> str:
+def confidence_map(trace: PlanTrace, prefix: str, start: float | None = None) -> Markup:
     """x: replanning step, y: token of the plan; the line is where the executed prefix ends. `start`: see `mark`."""
     with style():
         figure, axes = _plan_axes(trace, "Confidence of each token")
@@ -73,7 +74,7 @@ def confidence_map(trace: PlanTrace, prefix: str, start: float | None = None) ->
         return inline_svg(figure, prefix, "Heat-map of token confidence by replanning step")
 
 
-def mask_map(trace: PlanTrace, prefix: str, start: float | None = None) -> str:
+def mask_map(trace: PlanTrace, prefix: str, start: float | None = None) -> Markup:
     """The paper's mask map: which tokens were opened for editing at each replanning step."""
     cells = np.clip(trace.masked, 0, 2).T  # (N, R)
     cells = np.where(np.arange(cells.shape[0])[:, None] < trace.executed[None, :], 3, cells)

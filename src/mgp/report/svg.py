@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import re
-from html import escape
 from typing import Any
 
 import matplotlib
+from markupsafe import Markup, escape
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
@@ -46,7 +46,7 @@ def style():
     return matplotlib.rc_context(STYLE)
 
 
-def inline_svg(figure: Figure, prefix: str, label: str) -> str:
+def inline_svg(figure: Figure, prefix: str, label: str) -> Markup:
     """The figure as an <svg> element; `prefix` keeps its ids apart from those of the other figures of the page."""
     FigureCanvasSVG(figure)
     text = io.StringIO()
@@ -63,7 +63,8 @@ def inline_svg(figure: Figure, prefix: str, label: str) -> str:
     # the page sets the size; the viewBox keeps the shape
     opening, rest = svg.split(">", 1)
     opening = re.sub(r' (width|height|version)="[^"]*"', "", opening)
-    return f'<svg role="img" aria-label="{escape(label)}"{opening[4:]}>{rest}'
+    # Matplotlib has escaped the texts of the figure
+    return Markup(f'<svg role="img" aria-label="{escape(label)}"{opening[4:]}>{rest}')
 
 
 def _slim(tag: re.Match[str]) -> str:

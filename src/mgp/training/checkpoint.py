@@ -80,7 +80,7 @@ def newest(run: Path) -> tuple[Path, dict[str, Any]] | None:
 
 
 def restore(path: Path, policy: LearnedPolicy, optimizer: torch.optim.Optimizer | None = None) -> dict[str, Tensor]:
-    """Weights and codebook statistics, strictly, and the optimizer's moments; returns the averaged weights."""
+    """Weights and statistics, strictly, and the optimizer's moments; returns the averaged weights."""
     tensors = load_file(path / "training.safetensors")
     part = lambda prefix: {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}  # noqa: E731
     try:

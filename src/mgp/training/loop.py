@@ -69,8 +69,9 @@ class Trainer:
     def _check_same(self, meta: dict) -> None:
         # a field that came later has its default in an older run
         there, asked = (flat(asdict(config)) for config in (RunConfig.from_json(meta["config"]), self.config))
+        keys = dict.fromkeys((*asked, *there))  # an option of the environment may be in one of them only
         other = [
-            f"{key} = {there.get(key)} (asked: {value})" for key, value in asked.items() if there.get(key) != value
+            f"{key} = {there.get(key)} (asked: {asked.get(key)})" for key in keys if there.get(key) != asked.get(key)
         ]
         if meta["demonstration_seeds"] != list(self.demonstrations.seeds):
             other.append(f"demonstrations {meta['demonstration_seeds']} (asked: {list(self.demonstrations.seeds)})")
@@ -82,7 +83,7 @@ class Trainer:
     def _stage(self, number: int, stage: Stage, resume: Path | None) -> None:
         if resume is None:
             self.progress.stage, self.progress.step, self.average = number, 0, {}
-        else:  # a tokenizer must be loaded before a later stage turns actions into tokens
+        else:  # what earlier stages learned must be there before this one begins
             restore(resume, self.policy)
         last = number == len(self.policy.stages()) - 1
         parameters = self.policy.begin_stage(stage)

@@ -1,7 +1,7 @@
 """Let the process keep the memory it frees.
 
 A training step allocates and frees the same large arrays again and again. glibc returns them to the system each time,
-and faulting the pages in anew cost 24 of 124 ms a step of MGP-Short on one core, and more on a busy machine.
+and faulting the pages in anew cost 24 of 124 ms a step of a small policy on one core, and more on a busy machine.
 """
 
 from __future__ import annotations

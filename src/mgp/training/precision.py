@@ -9,7 +9,7 @@ import torch
 
 @functools.cache
 def has_bf16(device: torch.device) -> bool:
-    """On a processor without instructions for it, bfloat16 is emulated: a step of MGP-Short took 1370 ms, not 160."""
+    """On a processor without instructions for it, bfloat16 is emulated: a small step took 1370 ms, not 160."""
     if device.type != "cpu":
         return torch.cuda.is_bf16_supported()
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mgp.errors import MGPError
-from mgp.evaluation.parallel import cores
-from mgp.evaluation.results import Evaluation
+from mgp.evaluation.record import Evaluation
 from mgp.policies.config import RunConfig
 from mgp.presets import get_config
+from mgp.processes import cores
 from mgp.runs import Run, run_path, store_path
 from mgp.workflows.evaluate import evaluate_run
 from mgp.workflows.train import collect_for

@@ -7,21 +7,20 @@ from dataclasses import asdict
 from typing import Any
 
 from mgp.config import Sampling
-from mgp.envs import is_env
+from mgp.envs import check_env, is_env
 from mgp.errors import ConfigError
 from mgp.evaluation.evaluate import evaluate
 from mgp.evaluation.missing import NONE, Missing
-from mgp.evaluation.results import Evaluation
+from mgp.evaluation.record import Evaluation
+from mgp.evaluation.seeds import DEVELOPMENT
 from mgp.runs import Run, pick_device
-
-EVAL_SEED = 10_000  # development seeds, to be looked at as often as one likes
 
 
 def evaluate_run(
     run: Run,
     sampling: Sampling | None = None,
     episodes: int = 20,
-    seed: int = EVAL_SEED,
+    seed: int = DEVELOPMENT[0],
     missing: Missing = NONE,
     workers: int | None = None,
     device: str = "cpu",
@@ -39,7 +38,9 @@ def evaluate_run(
     sampling = sampling or trained
     changes = {key: value for key, value in asdict(sampling).items() if value != asdict(trained)[key]}
     task = env_name or config.task.name
-    if not is_env(task):
+    if env_name is not None:
+        check_env(env_name)
+    elif not is_env(task):
         raise ConfigError(
             f"{task!r} is no environment, so that nothing can be driven: `mgp eval` shows the error on held-out"
             " episodes of such recordings; or name an environment by --env"
@@ -78,14 +79,18 @@ def _label(task: str, differs: Mapping[str, Any]) -> str:
 
 def describe(result: Evaluation) -> str:
     low, high = result.interval
+    seen = f"{result.cloud} clouds" if result.cloud else result.observation
     lines = [
-        f"{result.method} on {result.task} ({result.observation}): success {result.success:.2f}"
+        f"{result.method} on {result.task} ({seen}): success {result.success:.2f}"
         f" [{low:.2f}, {high:.2f}] in {len(result.episodes)} episodes, {result.seconds:.0f} s"
     ]
+    if result.overlap:
+        lines.append(f"  {result.overlap}")
     for one in result.latency:
         lines.append(
             f"  {one['threads']} thread(s): {one['policy']['replan']:.2f} ms a replan,"
             f" {one['policy']['step']:.2f} a step, {one['policy']['sequence']:.0f} a sequence (policy only);"
             f" with observation {one['with_observation']['step']:.2f} a step"
+            + ("" if one.get("idle") else "; the machine was not seen to be idle: no latency to compare")
         )
     return "\n".join(lines)

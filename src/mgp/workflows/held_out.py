@@ -8,22 +8,25 @@ from pathlib import Path
 import numpy as np
 
 from mgp.config import Sampling
+from mgp.data.demonstrations import Demonstrations
 from mgp.errors import ConfigError
-from mgp.evaluation.open_loop import Follow, OpenLoop, follow, open_loop
+from mgp.evaluation.open_loop import FIGURES, PICTURE, Follow, OpenLoop, follow, open_loop
 from mgp.runs import Run, load_policy, pick_device
 from mgp.workflows.train import held_out
 
-FIGURES, PICTURE = "open-loop.json", "open-loop.png"
+
+def held_out_of(run: Run, data: Path | None = None) -> tuple[Demonstrations, range]:
+    """All episodes of the run's store, and which of them it did not learn from."""
+    if not run.config.task.held_out:
+        raise ConfigError(
+            f"{run.folder} kept no episodes apart: train with --task.held-out 2, say, to measure an error"
+        )
+    return held_out(run.config.task, data or run.data)
 
 
 def evaluate_held_out(run: Run, sampling: Sampling | None = None, device: str = "cpu") -> OpenLoop:
     """Writes RUN/eval/open-loop.json and a picture of the first held-out episode beside it."""
-    task = run.config.task
-    if not task.held_out:
-        raise ConfigError(
-            f"{run.folder} kept no episodes apart: train with --task.held-out 2, say, to measure an error"
-        )
-    demonstrations, episodes = held_out(task, run.data)
+    demonstrations, episodes = held_out_of(run)
     changes = asdict(sampling) if sampling else {}
     policy = load_policy(run.policy_checkpoint, str(pick_device(device)), **changes)
     result = open_loop(policy, demonstrations, episodes)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mgp.data.spec import ACTIONS, Actions
+from mgp.data.description import ACTIONS
+from mgp.data.spec import Actions
 from mgp.data.store import EpisodeStore
 from mgp.envs import is_env
 from mgp.errors import ConfigError

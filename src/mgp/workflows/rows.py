@@ -1,19 +1,25 @@
-"""A row of results/*.csv: what an evaluation says, and what the run knows of its training."""
+"""A row of results/*.csv: what evaluations say, and what their runs know of their training."""
 
 from __future__ import annotations
 
-from mgp.evaluation import table
-from mgp.evaluation.results import Evaluation
+from collections.abc import Sequence
+
+from mgp.evaluation.csv_table import Line
+from mgp.evaluation.record import Evaluation
+from mgp.evaluation.rows import make_row
 from mgp.evaluation.statistics import mean_of_top
 from mgp.runs import Run, read_evals
 
 
-def result_row(run: Run, result: Evaluation, as_trained: bool) -> dict[str, str]:
-    """`as_trained`: this is what was evaluated in training, so that the figure of its best evaluations belongs here."""
-    return table.row([result]) | {"top5_in_training": top5(run) if as_trained else "", "trained_at": run.trained_at}
+def result_row(runs: Sequence[Run], results: Sequence[Evaluation], as_trained: bool) -> Line:
+    """Runs that differ in the training seed only, and the evaluation of each.
+
+    `as_trained`: this is what was evaluated in training, so that the figure of its best evaluations belongs here.
+    """
+    return make_row(results, [run.trained_at for run in runs], [top5(run) for run in runs] if as_trained else [])
 
 
-def top5(run: Run) -> str:
-    """The paper's figure: mean of the five best evaluations in training; "" with fewer than five."""
+def top5(run: Run) -> float | None:
+    """The paper's figure: mean of the five best evaluations in training; None with fewer than five."""
     rates = [float(row["success"]) for row in read_evals(run.folder)]
-    return f"{mean_of_top(rates):.4f}" if len(rates) >= 5 else ""
+    return mean_of_top(rates) if len(rates) >= 5 else None

@@ -12,7 +12,8 @@ from mgp.files import write_atomic
 from mgp.policies.files import load_checkpoint
 from mgp.policies.mgp import MGP
 from mgp.runs import Run
-from mgp.workflows.train import held_out, load_demonstrations
+from mgp.workflows.held_out import held_out_of
+from mgp.workflows.train import load_demonstrations
 
 
 def evaluate_tokenizer_of(run: Run, data: Path | None = None) -> dict[str, float]:
@@ -24,7 +25,7 @@ def evaluate_tokenizer_of(run: Run, data: Path | None = None) -> dict[str, float
         env = make_env(task.name, "state", horizon=run.spec.horizon)
         result = evaluate_tokenizer(policy, load_demonstrations(task, data or run.data), env)
     else:
-        demonstrations, episodes = held_out(task, data or run.data)
+        demonstrations, episodes = held_out_of(run, data)
         result = evaluate_tokenizer(policy, demonstrations, None, episodes)
     write_atomic(run.folder / "eval" / "tokenizer.json", json.dumps(result, indent=2).encode())
     return result

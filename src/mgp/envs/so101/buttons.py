@@ -22,7 +22,7 @@ from mgp.errors import UnknownNameError
 TASKS = ("color-change", "on-off")
 ORDER = ("red", "green", "blue", "yellow")  # to press
 CYCLE = ("yellow", "red", "green", "blue", "off")  # of color-change
-ACTIONS = "absolute"  # targets of the fingertip
+ACTIONS = So101Env.actions
 HORIZON = 500
 # Of the carriage round the middle of the side at y < 0. From there, and from any button, one way round is shorter by
 # 0.4 m or more: a start anywhere on the rail would now and then leave the choice to a millimetre.

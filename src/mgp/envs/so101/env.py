@@ -27,6 +27,7 @@ class So101Env(RobotEnv):
     """One seeded task; see controller.py for the action. The world is built once, and an episode is a reset of it."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
+    actions = "absolute"
     hold_last = (0, 1, 2, 3, 4, 5)  # targets are absolute: the last command holds the place
 
     def __init__(

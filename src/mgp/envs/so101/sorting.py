@@ -20,7 +20,7 @@ from mgp.errors import UnknownNameError
 
 TASKS = ("towel",)
 CUES = ("red", "blue")
-ACTIONS = "absolute"  # targets of the fingertip
+ACTIONS = So101Env.actions
 HORIZON = 150
 LIT = 5  # control steps
 SPREAD = (0.06, 0.008, 0.14)  # of the towel at the start: sideways and forwards in metres, turned in radians

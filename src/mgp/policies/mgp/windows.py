@@ -84,6 +84,11 @@ class LongWindows(Windows):
                 f"masking.foreign_frame = {self.masking.foreign_frame} needs frames of other demonstrations, but"
                 " there is one only: collect more, or set it to 0"
             )
+        if self.masking.foreign_frame and "state" not in demonstrations.arrays:
+            raise ConfigError(
+                f"masking.foreign_frame = {self.masking.foreign_frame} goes by the robot's state, which the"
+                " demonstrations lack: set it to 0"
+            )
         episodes = torch.arange(len(demonstrations.ends))
         starts = [demonstrations.starts + phase for phase in range(self.per)]
         whole = [demonstrations.action_windows(start, self.size * self.per, episodes) for start in starts]
@@ -116,7 +121,7 @@ class LongWindows(Windows):
         soon = self.length // self.per
         tokens = corrupt_long(clean, length, executed, donor, soon, self.vocabulary, masking, generator)
         history, first = self.encoder.history, self.encoder.first
-        times = demos.history(time, history, 1, first)
+        times = demos.history(time, history, first)
         if masking.foreign_frame:
             foreign = (torch.rand(count, generator=generator) < masking.foreign_frame) & (executed > 0)
             alike = demos.history(self._alike(time, episode, generator), history)

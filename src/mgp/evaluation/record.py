@@ -10,6 +10,7 @@ import dataclasses
 import io
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from mgp.files import write_atomic
 from mgp.policies.base import PlanTrace
 
 FORMAT = 1
+ORACLE = "oracle"
+UNCHECKED = "demonstration seeds unknown: overlap not checked"
 INTEGERS = ("executed", "tokens", "masked")  # arrays of a trace that hold whole numbers
 
 
@@ -40,6 +43,7 @@ class Evaluation:
     variant: dict[str, Any] = field(default_factory=dict)  # options that differ from the preset: temperature, ...
     missing: float = 0.0
     options: dict[str, Any] = field(default_factory=dict)  # of the environment
+    seeds_checked: bool = False  # whether the demonstrations' seeds were known, so that none of them is among these
     execution_horizon: int | None = None
     latency: tuple[dict[str, Any], ...] = ()  # `Latency.as_dict`, one for each number of threads
     seconds: float | None = None  # the episodes took, in all
@@ -59,12 +63,29 @@ class Evaluation:
     def interval(self) -> tuple[float, float]:
         return wilson(self.successes, len(self.episodes))
 
+    @property
+    def outcomes(self) -> dict[int, bool]:
+        """By episode seed, as `statistics.sign_test` wants them."""
+        return {episode.seed: episode.success for episode in self.episodes}
+
+    @property
+    def cloud(self) -> str:
+        """What its point clouds were made of, "" without one."""
+        return cloud_kind(self.observation, self.options)
+
+    @property
+    def overlap(self) -> str:
+        """A caution about the episodes, "" if there is none."""
+        return "" if self.seeds_checked else UNCHECKED
+
     def _check(self) -> None:
         """The types a reader counts on, of a record that comes from a file."""
         texts = (self.method, self.task, self.observation, self.preset, self.commit, self.machine, self.date)
         numbers = (self.missing, self.training_minutes, self.seconds, self.training_seed, self.demonstrations)
-        if not all(isinstance(text, str) for text in texts) or not isinstance(self.variant, dict):
+        if not all(isinstance(text, str) for text in texts):
             raise ValueError("a name is no text")
+        if not isinstance(self.variant, dict) or not isinstance(self.options, dict):
+            raise ValueError("options have no names")
         if not all(value is None or isinstance(value, int | float) for value in numbers):
             raise ValueError("a figure is no number")
 
@@ -99,11 +120,18 @@ class Evaluation:
             known = {f.name for f in dataclasses.fields(cls)}
             content["episodes"] = tuple(_episode_in(one, path) for one in content["episodes"])
             content["latency"] = tuple(Latency.from_dict(one).as_dict() for one in content.get("latency", ()))
+            # written before there was this field: whoever could count the demonstrations knew their seeds
+            content.setdefault("seeds_checked", bool(content.get("demonstrations")))
             evaluation = cls(**{key: value for key, value in content.items() if key in known})
             evaluation._check()
             return evaluation
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{path} is no evaluation of mgp ({error!r}): evaluate again") from error
+
+
+def cloud_kind(observation: str, options: Mapping[str, Any]) -> str:
+    """camera, oracle or paper. Before there was a choice, all were made with the simulator's segmentation: oracle."""
+    return str(options.get("cloud", ORACLE)) if "cloud" in observation else ""
 
 
 def _named(path: Path, suffix: str) -> Path:

@@ -1,4 +1,3 @@
-import csv
 import json
 import re
 import subprocess
@@ -10,9 +9,8 @@ import pytest
 from toy_robot import ToyPolicy, make_toy
 
 from mgp.errors import ConfigError, DataError, SeedOverlapError
-from mgp.evaluation import Evaluation, append, check_seeds, evaluate, row
-from mgp.evaluation.provenance import commit
-from mgp.evaluation.table import COLUMNS
+from mgp.evaluation import Evaluation, check_seeds, evaluate
+from mgp.evaluation.provenance import commit, reproducible
 
 
 @pytest.fixture(scope="module")
@@ -98,52 +96,24 @@ def test_what_is_no_evaluation_is_refused(content, tmp_path):
         Evaluation.load(tmp_path / "x.json")
 
 
-def test_row_pools_training_seeds(evaluation):
-    other = replace(evaluation, training_seed=2, training_minutes=2.25)
-    line = row([other, evaluation])
-    assert tuple(line) == COLUMNS
-    assert (line["seeds"], line["episodes"], line["training_minutes"]) == ("0 2", "16", "1.8")
-    assert float(line["success"]) == pytest.approx(evaluation.success, abs=1e-4)
-    assert (line["temperature"], line["variant"], line["refine_steps"]) == ("0.5", "scoring=atr", "")
-    assert float(line["ms_per_step"]) >= 0
-    with pytest.raises(ConfigError, match="pool training seeds only"):
-        row([evaluation, replace(evaluation, preset="else")])
+def test_what_the_clouds_were_made_of_is_known(evaluation):
+    assert evaluation.cloud == "", "it saw none"
+    seen = replace(evaluation, observation="cloud")
+    assert seen.cloud == "oracle", "before there was a choice, all had the simulator's segmentation"
+    assert replace(seen, options={"cloud": "camera"}).cloud == "camera"
 
 
-def test_append_keeps_rows_extends_columns_and_repeats_nothing(evaluation, tmp_path):
-    path = tmp_path / "results" / "metaworld.csv"
-    append(path, [row([evaluation])])
-    first = path.read_text()
-    append(path, [row([evaluation])])
-    assert path.read_text() == first
-    append(path, [{**row([evaluation]), "method": "MGP-Full", "note": 'a "b", c'}])
-    append(path, [{"method": "old"}])
-    with path.open(newline="") as file:
-        lines = list(csv.DictReader(file))
-    assert [line["method"] for line in lines] == ["MGP-Long", "MGP-Full", "old"]
-    assert list(lines[0]) == [*COLUMNS, "note"]
-    assert [line["note"] for line in lines] == ["", 'a "b", c', ""]
-    assert [p.name for p in path.parent.iterdir()] == ["metaworld.csv"]  # no temporary is left
-
-
-def test_a_failed_append_leaves_the_file_as_it_was(evaluation, tmp_path, monkeypatch):
-    path = tmp_path / "r.csv"
-    append(path, [row([evaluation])])
-    before = path.read_text()
-
-    def fail(*_):
-        raise OSError("disk full")
-
-    monkeypatch.setattr("os.replace", fail)
-    with pytest.raises(OSError, match="disk full"):
-        append(path, [{"method": "new"}])
-    assert path.read_text() == before
-
-
-def test_a_mangled_table_is_refused_with_the_line(tmp_path):
-    (tmp_path / "r.csv").write_text("method,task\na,b,c\n")
-    with pytest.raises(DataError, match="line 2 has 3 cells, the header 2"):
-        append(tmp_path / "r.csv", [{"method": "new"}])
+def test_unknown_seeds_of_demonstrations_are_called_unknown(evaluation, tmp_path):
+    assert evaluation.seeds_checked
+    assert evaluation.overlap == ""
+    blind = evaluate(ToyPolicy, "toy/line", seeds=[1], demonstration_seeds=(), make=make_toy, workers=1, latency=False)
+    assert blind.overlap == "demonstration seeds unknown: overlap not checked"
+    for one in (evaluation, blind):  # as written before the field was there
+        one.save(tmp_path / "x")
+        content = json.loads((tmp_path / "x.json").read_text())
+        assert content.pop("seeds_checked") == one.seeds_checked
+        (tmp_path / "x.json").write_text(json.dumps(content))
+        assert Evaluation.load(tmp_path / "x").seeds_checked == one.seeds_checked
 
 
 def test_seeds_of_demonstrations_are_refused_by_name():
@@ -182,3 +152,5 @@ def test_commit_of_a_clean_a_dirty_and_no_repository(tmp_path):
     assert commit(tmp_path) == clean  # a result of this code does not change the code
     (tmp_path / "code.py").write_text("2")
     assert commit(tmp_path) == clean + "+dirty"
+    assert reproducible(f"{clean} {clean}")
+    assert not any(map(reproducible, ("", "unknown", f"{clean} {clean}+dirty")))

@@ -9,68 +9,17 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mgp.errors import DataError
-from mgp.evaluation.results import trace_in, trace_out
+from mgp.evaluation.confidence_parts import Curve, Flips, Kind, Masking, Measure, Outcome, Replan
+from mgp.evaluation.record import ORACLE, UNCHECKED, trace_in, trace_out
 from mgp.files import write_atomic
 from mgp.policies.base import PlanTrace
 
 FORMAT = 2
-Measure = Literal["standing", "standing_next", "refined", "refined_next"]
-Masking = Literal["low", "high"]
-KEPT = "kept"  # driver: masks the least sure until the scene begins to move, then keeps its plan as it is
-Kind = Literal["code", "action"]  # of flip: the paper's, and the one that the robot would notice
-
-
-@dataclass(frozen=True)
-class Outcome:
-    env: str
-    driver: str  # what drove the robot: atr masks the least sure tokens, inverse the surest, or KEPT
-    seed: int
-    success: bool
-    steps: int
-
-
-@dataclass(frozen=True)
-class Replan:
-    """One replanning step of an episode. Confidences are means over tokens, None where there are none."""
-
-    env: str
-    driver: str
-    seed: int
-    replan: int  # 1 is the first plan
-    step: int  # control steps taken
-    standing: float | None  # pending tokens of the plan as it stood, under the new observation
-    standing_next: float | None  # those of them that are executed before the next replanning
-    refined: float | None  # pending tokens after the edit
-    refined_next: float | None
-    low_masked: int  # tokens masked as the least sure, and how many came back as another code
-    low_flipped: int
-    low_flipped_action: int  # masked ones whose decoded actions changed by more than `ConfidenceStudy.action_change`
-    high_masked: int  # the same plan and observation, the surest masked instead
-    high_flipped: int
-    high_flipped_action: int
-
-
-class Flips(NamedTuple):
-    flipped: int
-    masked: int
-
-    @property
-    def rate(self) -> float:
-        return self.flipped / self.masked if self.masked else float("nan")
-
-
-class Curve(NamedTuple):
-    """Over the replanning steps at which some episode is still running."""
-
-    replans: list[int]
-    mean: list[float]
-    low: list[float]  # quartiles of the episodes, or of a difference its mean minus and plus its standard error
-    high: list[float]
 
 
 @dataclass(frozen=True)
@@ -88,6 +37,12 @@ class ConfidenceStudy:
     traces: dict[int, PlanTrace]  # of the first seeds, driven by ATR
     commit: str = "unknown"
     machine: str = ""
+    cloud: str = ORACLE  # what its point clouds were made of, "" without any; see `record.cloud_kind`
+    seeds_checked: bool = True  # as of `Evaluation`
+
+    @property
+    def overlap(self) -> str:
+        return "" if self.seeds_checked else UNCHECKED
 
     @property
     def seeds(self) -> list[int]:

@@ -1,0 +1,87 @@
+"""An array on disk that is indexed like a tensor in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mgp.data.rows import Rows
+
+PIECE_BYTES = 2**24  # read at once where whole rows are then cut
+
+
+class LazyArray:
+    """`array[index]` reads rows (..., *shape[1:]) for an index tensor of any shape, a slice, or a number.
+
+    Rows are verified when first read. `length` and `width` show less of it: the first rows, and the first numbers of
+    the last axis. Works in other processes too.
+    """
+
+    def __init__(self, rows: Rows, length: int | None = None, width: int | None = None):
+        self.rows = rows
+        self._length = rows.shape[0] if length is None else min(length, rows.shape[0])
+        self._width = width
+        self.dtype: torch.dtype = torch.from_numpy(np.empty(0, rows.dtype)).dtype
+
+    @property
+    def shape(self) -> torch.Size:
+        inner = self.rows.shape[1:]
+        if self._width is not None:
+            inner = (*inner[:-1], min(self._width, inner[-1]))
+        return torch.Size((self._length, *inner))
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.shape.numel() * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __repr__(self) -> str:
+        return f"LazyArray({tuple(self.shape)}, {self.dtype}, {self.rows})"
+
+    def first(self, length: int) -> LazyArray:
+        """The first rows of it, still on disk."""
+        return LazyArray(self.rows, min(length, self._length), self._width)
+
+    def first_columns(self, width: int) -> LazyArray:
+        return LazyArray(self.rows, self._length, width)
+
+    def __getitem__(self, index: Tensor | slice | int) -> Tensor:
+        if isinstance(index, slice):
+            return self._rows(np.arange(*index.indices(self._length)))
+        if isinstance(index, Tensor):
+            if index.dtype == torch.bool or index.is_floating_point():
+                raise TypeError(f"an index of {index.dtype} reads no rows; use whole numbers (mask.nonzero()[:, 0])")
+            return self._rows(index.detach().cpu().numpy().astype(np.int64, copy=False))
+        if isinstance(index, int | np.integer):
+            return self._rows(np.array(index, np.int64))
+        raise TypeError(f"{type(index).__name__} reads no rows; use a tensor of whole numbers, a slice or a number")
+
+    def _rows(self, index: np.ndarray) -> Tensor:
+        flat = index.reshape(-1)
+        if len(flat):
+            low, high = int(flat.min()), int(flat.max())
+            if low < -self._length or high >= self._length:
+                raise IndexError(f"rows {low} to {high} of an array of {self._length}")
+            if low < 0:
+                flat = np.where(flat < 0, flat + self._length, flat)
+        out = torch.empty((len(flat), *self.shape[1:]), dtype=self.dtype)
+        self._gather(flat, out)
+        return out.view((*index.shape, *self.shape[1:]))
+
+    def _gather(self, index: np.ndarray, out: Tensor) -> None:
+        if self._width is None or self._width >= self.rows.shape[-1]:
+            return self.rows.gather(index, out.numpy())
+        whole = self.rows.shape[1:]
+        count = max(1, PIECE_BYTES // max(1, int(np.prod(whole)) * self.rows.dtype.itemsize))
+        for begin in range(0, len(index), count):
+            part = np.empty((len(index[begin : begin + count]), *whole), self.rows.dtype)
+            self.rows.gather(index[begin : begin + count], part)
+            out[begin : begin + count] = torch.from_numpy(part)[..., : self._width]
+        return None
