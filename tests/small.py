@@ -96,7 +96,7 @@ def tiny_of(method: str, observation: str = "state", **changes: Any) -> RunConfi
 
 
 _UNET = {
-    "policy.horizon": 8, "policy.unet.widths": (8, 16), "policy.unet.groups": 4, "policy.unet.step_dim": 8,
+    "policy.horizon": 12, "policy.unet.widths": (8, 16), "policy.unet.groups": 4, "policy.unet.step_dim": 8,
     "policy.sampling.execution_horizon": 4,
 }  # fmt: skip
 # policy: what makes it small

@@ -13,7 +13,7 @@ from mgp.policies.denoising import DenoisingPolicy
 
 def overfit(method: str, steps: int, rate: float = 1e-2, **changes: object) -> tuple[float, DenoisingPolicy]:
     """A tiny policy of the method after training on one short episode, and its error, that of holding still being 1."""
-    unet = {"policy.unet.widths": (16, 32), "policy.unet.blocks": 1, "policy.unet.dropout": 0.0}
+    unet = {"policy.unet.widths": (16, 32), "policy.unet.blocks": 1, "policy.unet.dropout": 0.0, "policy.horizon": 8}
     config = small.tiny_of(method, **{**unet, **changes})
     data = small.demonstrations(lengths=(12,))
     made = policy_class(config.policy.name).build(config, data)

@@ -8,7 +8,7 @@ import small
 from mgp.data.demonstrations import keyed_generator
 from mgp.errors import ConfigError
 
-WHERE = (4, 8, small.ACTION)
+WHERE = (4, 12, small.ACTION)
 
 
 def made_of(**changes):

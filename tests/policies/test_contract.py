@@ -94,7 +94,11 @@ def test_a_policy_refuses_the_settings_of_another(method):
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
-@every_method
+# the error of a velocity keeps a floor, whatever was learned; test_flow.py and test_mean_flow.py look at the actions
+FLOOR = {"flow-policy", "mp1"}
+
+
+@pytest.mark.parametrize("method", [method for method in fit.METHODS if method not in FLOOR])
 def test_a_policy_learns_an_episode_by_heart(method):
     config = config_of(method, **{"training.steps": 100, "training.batch": 16, "encoder.dim": 16})
     _, losses = fit.fit(config, small.demonstrations(lengths=(24,)), learning_rate=1e-2)

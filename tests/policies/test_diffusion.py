@@ -79,9 +79,9 @@ def test_learns_a_toy_set_by_heart(method):
 
 def test_the_window_starts_at_the_oldest_frame():
     made = small.untrained(small.tiny_of("dp3"))
-    assert (made.past, made.window, made.execution_horizon) == (1, 8, 4)
+    assert (made.past, made.window, made.execution_horizon) == (1, 12, 4)
     told = made.predict(torch.zeros(2, 2, made.encoder.dim), generators(2))
-    assert told.shape == (2, 7, small.ACTION)
+    assert told.shape == (2, 11, small.ACTION)
 
 
 @pytest.mark.parametrize(("method", "millions"), [("paper-dp3", 255), ("paper-simple-dp3", 7.4), ("dp3", 1.6)])
@@ -116,18 +116,17 @@ def test_without_diffusers_the_extra_is_named(monkeypatch):
 # --- DP3-Full -----------------------------------------------------------------------------------------------------
 
 
-def test_full_plans_the_episode_once_and_never_looks_again():
+def test_full_plans_the_episode_once_and_later_observations_change_nothing():
     config = small.tiny_of("dp3-full")
     made = small.untrained(config)
     memory = made.begin([0, 1, 2])
     chunk = made.plan(small.frames(config, 3, 1), memory)
     assert chunk.actions.shape == (3, small.HORIZON, small.ACTION)
-    assert chunk.run == made.execution_horizon == small.HORIZON
-    nonsense = {"state": np.full((3, 1, small.STATE["state"]), np.nan, np.float32)}
-    again = made.plan(nonsense, memory, executed=5)
-    np.testing.assert_array_equal(again.actions[:, :-5], chunk.actions[:, 5:])
+    assert chunk.run == 4
+    seen = made.plan(small.frames(config, 3, 1, seed=1), memory, np.array([True, False, True]))
+    np.testing.assert_array_equal(seen.actions[:, :-4], chunk.actions[:, 4:])
     memory.last = chunk.actions[:, -1]
-    over = made.plan(nonsense, memory, np.zeros(3, bool))
+    over = made.plan(small.frames(config, 3, 1, seed=2), memory, np.zeros(3, bool), executed=small.HORIZON)
     assert (over.actions[..., :2] == 0).all()  # holds
     np.testing.assert_array_equal(over.actions[:, 0, 2], memory.last[:, 2])
 
@@ -137,13 +136,11 @@ def test_full_waits_for_a_first_observation_and_equals_its_rows_alone():
     made, frames = small.untrained(config), small.frames(config, 2, 1)
     memory = made.begin([0, 1])
     first = made.plan(frames, memory, np.array([True, False]))
-    assert first.run == 1
     assert (first.actions[1, :, :2] == 0).all()
     second = made.plan(frames, memory)
-    assert second.run == small.HORIZON
     alone = made.plan({key: value[1:] for key, value in frames.items()}, made.begin([1]))
     np.testing.assert_allclose(second.actions[1:], alone.actions, atol=1e-5)
-    np.testing.assert_array_equal(second.actions[0, :-1], first.actions[0, 1:])
+    np.testing.assert_array_equal(second.actions[0, :-4], first.actions[0, 4:])
 
 
 def test_full_learns_from_first_frames_and_to_stay_afterwards(monkeypatch):

@@ -7,7 +7,7 @@ import torch
 import small
 from mgp.data.demonstrations import keyed_generator
 
-WHERE = (4, 8, small.ACTION)
+WHERE = (4, 12, small.ACTION)
 
 
 def test_one_step_of_a_straight_field_is_exact():

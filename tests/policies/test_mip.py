@@ -9,7 +9,7 @@ from mgp.data.demonstrations import keyed_generator
 from mgp.errors import ConfigError
 from mgp.policies.mip import MIPConfig
 
-WHERE = (4, 8, small.ACTION)
+WHERE = (4, 12, small.ACTION)
 
 
 def test_a_right_first_guess_is_a_fixed_point():

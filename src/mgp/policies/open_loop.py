@@ -1,4 +1,4 @@
-"""DP3-Full: the whole episode is denoised from its first observation and run open loop; nothing is looked at again.
+"""DP3-Full: the whole episode is denoised from its first observation and run open loop; later ones change nothing.
 
 B episodes, T actions of an episode, A action width.
 """
@@ -15,11 +15,9 @@ from torch import Tensor
 
 from mgp.data.augmentation import draw_warps
 from mgp.data.demonstrations import Demonstrations
-from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch, Sample, Source, Windows
 from mgp.model.unet import UNetConfig
 from mgp.policies.base import Chunk, Frame, Memory
-from mgp.policies.config import RunConfig
 from mgp.policies.denoising import METHOD, PAPER, PAPER_UNET
 from mgp.policies.diffusion import Diffusion, DiffusionConfig
 from mgp.policies.learned import Figures, LearnedMemory, Stage
@@ -27,7 +25,9 @@ from mgp.policies.learned import Figures, LearnedMemory, Stage
 
 @dataclass(frozen=True)
 class OpenLoopConfig(DiffusionConfig):
-    """`horizon` and `sampling.execution_horizon` say nothing here: both are the length of an episode."""
+    """`horizon` says nothing here, it is the length of an episode; `sampling.execution_horizon` is only how often one
+    asks for the rest of the plan.
+    """
 
     name: ClassVar[str] = "open-loop"
 
@@ -37,7 +37,6 @@ class OpenLoopMemory(LearnedMemory):
     plans: np.ndarray  # (B, T, A)
     planned: np.ndarray  # (B,) False before an episode's first observation
     steps: np.ndarray  # (B,) actions of the plan that were run
-    run: int = 0  # as the last chunk said
 
 
 class FirstWindows(Windows):
@@ -58,16 +57,8 @@ class OpenLoop(Diffusion):
 
     Config = OpenLoopConfig
 
-    def __init__(self, config: RunConfig, spec: DataSpec):
-        super().__init__(config, spec)
-        self.execution_horizon = self.window
-
     def reach(self) -> tuple[int, int]:
         return 0, self.spec.horizon
-
-    def check(self) -> None:
-        self.execution_horizon = self.window
-        super().check()
 
     def source(self, stage: Stage, demonstrations: Demonstrations) -> Source:
         config = self.config
@@ -90,22 +81,20 @@ class OpenLoop(Diffusion):
     def plan(
         self, observation: Frame, memory: Memory, observed: np.ndarray | None = None, executed: int | None = None
     ) -> Chunk:
-        """What is left of each plan, then holding. An episode without an observation yet holds and is asked again."""
+        """What is left of each plan, then holding. An episode holds until its first observation is there."""
         assert isinstance(memory, OpenLoopMemory)
-        memory.steps[memory.planned] += memory.run if executed is None else executed
-        if not memory.planned.all():
-            arrived = np.ones(len(memory.seeds), bool) if observed is None else np.asarray(observed, dtype=bool)
-            looks, seen = self.look(observation, memory, arrived & ~memory.planned)
-            if looks is not None:
-                generators = [one for one, there in zip(memory.generators, seen, strict=True) if there]
-                memory.plans[seen] = self.predict(self.condition(looks), generators).cpu().numpy()
-                memory.planned |= seen
+        _, arrived = self.look(observation, memory, observed)  # refused if it is bad, though only the first one counts
+        memory.steps[memory.planned] += self.execution_horizon if executed is None else executed
+        looks, new = self.look(observation, memory, arrived & ~memory.planned)
+        if looks is not None:
+            generators = [one for one, there in zip(memory.generators, new, strict=True) if there]
+            memory.plans[new] = self.predict(self.condition(looks), generators).cpu().numpy()
+            memory.planned |= new
         actions = np.repeat(self.holding(memory)[:, None], self.window, axis=1)  # (B, T, A)
         for row in np.flatnonzero(memory.planned):
             rest = memory.plans[row, memory.steps[row] :]
             actions[row, : len(rest)] = rest
-        memory.run = self.window if memory.planned.all() else 1
-        return Chunk(actions, memory.run)
+        return Chunk(actions, self.execution_horizon)
 
 
 POLICY = OpenLoop
