@@ -1,7 +1,8 @@
 """The 50 Meta-World clouds at a glance: `python -m benchmarks.contact_sheet` writes docs/metaworld-clouds.png.
 
-Each tile shows a task after reset: the picture, and below it the cloud from the same viewpoint, one colour a thing
-(goal markers green, the gripper grey).
+Each tile shows a task after reset: the picture, and below it the camera's cloud from the same viewpoint, blue at the
+table to red at 30 cm and above: a cloud does not tell what its points belong to. Points within 8 cm of the hand, which
+the robot's state tells, are grey.
 """
 
 from __future__ import annotations
@@ -10,30 +11,29 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from PIL import Image, ImageDraw
 
 from mgp.envs.metaworld import PICTURE_CAMERA, MetaWorldEnv, tasks
-from mgp.envs.scene import ROBOT
 
 SIZE, COLUMNS, HEADER = 150, 10, 14  # pixels, tiles, pixels
-GREEN, GREY = (0, 150, 60), (110, 110, 110)
-COLOURS = [(200, 40, 40), (40, 80, 210), (210, 130, 0), (140, 50, 170), (0, 140, 160), (120, 80, 40)]
+GREY, LOW, HIGH = (110, 110, 110), np.array([30, 60, 220]), np.array([220, 40, 30])
+HAND, TOP = 0.08, 0.3  # metres
 
 
 def tile(task: str, seed: int = 0, points: int = 512) -> Image.Image:
     env = MetaWorldEnv(task, "cloud", points=points)
-    env.reset(seed=seed)
-    scene, model = env._scene, env._sim.model
-    cloud, labels = env._cast.labelled(env._sim.data)
+    first, _ = env.reset(seed=seed)
+    cloud, hand = first["cloud"], first["state"][:3]
     image = Image.new("RGB", (SIZE, HEADER + 2 * SIZE), "white")
     draw = ImageDraw.Draw(image)
     draw.text((2, 1), task, fill="black")
     image.paste(Image.fromarray(env.picture(SIZE)), (0, HEADER))
-    for (row, column), label in zip(PICTURE_CAMERA.project(cloud) * SIZE, labels, strict=True):
-        colour = GREEN
-        if label >= 0:
-            root = model.body(model.body_rootid[model.geom_bodyid[label]]).name
-            colour = GREY if root == ROBOT else COLOURS[scene.thing[label] % len(COLOURS)]
+    for (row, column), point in zip(PICTURE_CAMERA.project(cloud) * SIZE, cloud, strict=True):
+        colour = GREY
+        if np.linalg.norm(point - hand) > HAND:
+            red, green, blue = (LOW + (HIGH - LOW) * min(max(point[2] / TOP, 0), 1)).astype(int).tolist()
+            colour = (red, green, blue)
         if 1 < row < SIZE - 1:
             y = HEADER + SIZE + row
             draw.ellipse([column - 1, y - 1, column + 1, y + 1], fill=colour)

@@ -18,7 +18,8 @@ from mgp.errors import ConfigError, DataError
 from mgp.policies import methods
 from mgp.presets import get_config
 from mgp.training.loop import Trainer
-from mgp.workflows.train import load_demonstrations, train
+from mgp.workflows.demonstrations import load_demonstrations
+from mgp.workflows.train import train
 
 EXPECTED = {  # words that the help of each command must show
     "demo": ["--task", "--episodes", "--output", "report"],

@@ -11,7 +11,7 @@ import small
 from mgp.cli import main
 from mgp.data.collect import collect
 from mgp.training.loop import Trainer
-from mgp.workflows.train import load_demonstrations
+from mgp.workflows.demonstrations import load_demonstrations
 
 MOVING = "metaworld-dynamic/push"
 

@@ -54,6 +54,7 @@ class TaskConfig:
     # of the environment, e.g. points, cloud; given by --option NAME=VALUE, and checked by the environment itself
     options: Annotated[dict[str, Any], tyro.conf.Suppress] = field(default_factory=dict)
     actions: Literal["displacement", "absolute"] | None = None  # of own recordings that do not say it themselves
+    keys: tuple[str, ...] = ()  # of a store's observations those to look at, e.g. state rgb_wrist; none named: all
     demonstrations: int = 10  # episodes to learn from, without the held-out ones; 0 = all there are
     seed: int = 0  # first candidate seed of the demonstrations
     held_out: int = 0  # last episodes of the store that are kept apart, to measure the error of predictions on them
@@ -117,7 +118,7 @@ class AugmentationConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    steps: int = 3000  # of the policy's last stage
+    steps: int = 2000  # of the policy's last stage
     batch: int = 128  # samples a step
     segment: int = 8  # consecutive windows drawn together, so that they share encoded frames
     early: float = 1.0  # times are drawn as T * u ** early: above 1 the start of an episode comes more often
@@ -127,8 +128,8 @@ class TrainingConfig:
     auxiliary: float = 0.0  # weight of a regression of the next actions from the condition alone; teaches the encoder
     ema_decay: float = 0.995  # of the weights used for acting
     precision: Literal["auto", "bf16", "fp32"] = "auto"  # of autocast; auto: bf16 where the processor has it
-    eval_every: int = 500  # steps between evaluations in training; 0 = none
-    eval_episodes: int = 20
+    eval_every: int = 400  # steps between evaluations in training; 0 = none
+    eval_episodes: int = 10
     checkpoint_every: int = 500
 
     def __post_init__(self) -> None:

@@ -27,22 +27,8 @@ class TaskPreset:
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-# A scene that moves punishes imprecision and old plans: finer actions, more of the approach, a new look every 4 steps.
-_MOVING = TaskPreset(
-    changes={
-        "mgp-short": {"policy.tokenizer.steps": 3000},
-        "mgp-long": {
-            "training.early": 2.0,
-            "policy.tokenizer.steps": 3000,
-            "policy.masking.near_weight": 20.0,
-            "policy.sampling.execution_horizon": 4,
-            "policy.sampling.near_codes": 8.0,
-        },
-    }
-)
 # by family or by task; what is not here has the defaults of `TaskPreset`
 TASKS: dict[str, TaskPreset] = {
-    "metaworld-dynamic": _MOVING,
     # four presses take 500 steps, and what is between them does not change: half as many looks do
     "buttons": TaskPreset(150, {"mgp-long": {"policy.sampling.execution_horizon": 24}}),
     "sorting": TaskPreset(60),

@@ -8,7 +8,6 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from mgp.training.batches import LongBatches, ShortBatches
 
 import small
 from mgp.data.demonstrations import Demonstrations, keyed_generator
@@ -38,10 +37,9 @@ def store(tmp_path, monkeypatch):
     return EpisodeStore.write(tmp_path / "demos", episodes, range(3), {})
 
 
-@pytest.mark.parametrize("colour", [None, False])
-def test_every_index_gives_what_memory_gives(store, colour):
-    lazy = Demonstrations.from_store(store, memory=0, colour=colour)
-    memory = Demonstrations.from_store(store, colour=colour)
+def test_every_index_gives_what_memory_gives(store):
+    lazy = Demonstrations.from_store(store, memory=0)
+    memory = Demonstrations.from_store(store)
     assert [key for key, array in lazy.arrays.items() if isinstance(array, LazyArray)] == ["pressed", "rgb", "cloud"]
     assert not any(isinstance(array, LazyArray) for array in memory.arrays.values())
     random = torch.Generator().manual_seed(0)
@@ -96,20 +94,18 @@ def test_only_the_keys_asked_for(store):
 
 @pytest.mark.parametrize("kind", ["short", "long"])
 def test_training_draws_the_same_batches(tmp_path, kind):
-    data = small.demonstrations("cloud")
-    bounds = list(zip(data.starts.tolist(), data.ends.tolist(), strict=True))
-    episodes = ({key: array[a:b].numpy() for key, array in data.arrays.items()} for a, b in bounds)
-    store = EpisodeStore.write(tmp_path / "clouds", episodes, data.seeds, {})
-    config = small.tiny(kind, "cloud", **{"training.rotation": 20.0, "training.cloud_noise": 0.01})
+    store = EpisodeStore.open(small.store(tmp_path / "clouds", "cloud"))
+    config = small.tiny(kind, "cloud", **{"augmentation.rotation": 20.0, "augmentation.cloud_noise": 0.01})
     drawn = []
     for memory in (0, 2**30):
         data = Demonstrations.from_store(store, memory)
-        network = small.network(config, data)
-        source = (ShortBatches if kind == "short" else LongBatches)(data, config, network)
-        drawn.append([*network.state_dict().values(), *source.draw(16, keyed_generator(3))])
-    flat = [[t for value in values for t in (value if isinstance(value, tuple) else [value])] for values in drawn]
-    assert len(flat[0]) > 20
-    assert all(torch.equal(a, b) for a, b in zip(*flat, strict=True))
+        policy = small.policy(config, data)
+        batch = policy.source(policy.stages()[-1], data).draw(16, keyed_generator(3))
+        looks = batch.looks
+        seen = [looks.state, looks.frames["cloud"], looks.which, looks.hand]
+        drawn.append([*policy.state_dict().values(), *seen, batch.actions, batch.inside, *batch.extra.values()])
+    assert len(drawn[0]) > 20
+    assert all(torch.equal(a, b) for a, b in zip(*drawn, strict=True))
 
 
 def test_pieces_are_the_whole(store):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mgp.envs import make_env
-from mgp.envs.clouds import GROUPS
+from mgp.envs.depth import SEEN
 from mgp.envs.metaworld import CAMERA
 from mgp.envs.rays import cast_geoms, cast_spheres
 from mgp.errors import SimulationError
@@ -34,7 +34,7 @@ def test_rays_equal_gl_depth(task):
     rendered = gl.depth(data)
     gl.close()
     directions = camera.image(SIZE)
-    depth, _ = cast_geoms(model, data, camera.position, directions, GROUPS)
+    depth, _ = cast_geoms(model, data, camera.position, directions, SEEN)
     shown = np.flatnonzero(model.site_rgba[:, 3] > 0)  # a renderer shows the robot's sites too
     depth, _ = cast_spheres(data.site_xpos[shown], model.site_size[shown, 0], camera.position, directions, depth)
     depth = depth.reshape(SIZE, SIZE)

@@ -3,6 +3,7 @@ import warnings
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from seen import seen
 
 from mgp.data.collect import collect
 from mgp.envs import env_names, make_env
@@ -139,27 +140,28 @@ def test_seeded_to_the_bit_and_accepted_by_gymnasium(task):
 
 @pytest.mark.parametrize("task", tasks())
 def test_the_cloud_shows_the_motion(task):
-    """The mean of each thing's points goes along; what stands still stays."""
+    """The middle of each thing's points goes along; what stands still stays."""
     env = make_env(f"metaworld-dynamic/{task}", "cloud")
     motion, model = MOTIONS[task], env._sim.model
 
-    def means() -> dict[str, float]:
-        cloud, labels = env._cast.labelled(env._sim.data)
-        assert np.array_equal(cloud, env.observe()["cloud"])
+    def middles() -> dict[str, float]:
+        cloud = np.unique(env.observe()["cloud"], axis=0)
+        labels = seen(env, cloud)
         roots = [model.body(model.body_rootid[model.geom_bodyid[i]]).name if i >= 0 else "marker" for i in labels]
-        return {name: cloud[np.array(roots) == name, 0].mean() for name in set(roots)}
+        places = {name: cloud[np.array(roots) == name, 0] for name in set(roots)}
+        return {name: (place.min() + place.max()) / 2 for name, place in places.items()}  # density follows the hand
 
     env.reset(seed=1)
-    before = means()
+    before = middles()
     hold(env, 66)
-    after = means()
+    after = middles()
     moving = {motion.body} | ({"marker"} if motion.goal else set()) | ({"obj"} if motion.puck else set())
     assert moving - {None} <= before.keys()
     for name in before.keys() & after.keys() - {"base"}:
         expected = env.offset if name in moving else 0
         if name == "marker" and task.startswith("basketball"):
             expected = env.offset  # it hangs on the hoop
-        assert after[name] - before[name] == pytest.approx(expected, abs=0.006), name
+        assert after[name] - before[name] == pytest.approx(expected, abs=0.01), name
 
 
 @pytest.mark.parametrize("task", ["push", "push-wall", "pick-place-wall-target", "basketball"])

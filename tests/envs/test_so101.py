@@ -10,6 +10,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from mgp.envs import env_names, make_env
+from mgp.envs.depth import SHOWN
 from mgp.envs.so101 import rail
 from mgp.envs.so101.controller import action_of
 from mgp.envs.so101.simplify import cluster
@@ -128,17 +129,15 @@ def test_gymnasium_accepts_it(name):
 
 @pytest.mark.parametrize("name", ["buttons/on-off", "sorting/towel"])
 def test_points_are_what_a_ray_hits(name):
-    """A cloud's points, colours and labels against single rays."""
+    """A cloud's points and colours against single rays."""
     env = make_env(name, "cloud", points=256)
-    env.reset(seed=0)
-    cloud, labels = env.caster.labelled(env.data)
+    cloud = env.reset(seed=0)[0]["cloud"]
     origin, geom = env.caster.camera.position, np.zeros(1, np.int32)
-    for point, label in zip(cloud[::8], labels[::8], strict=True):
+    for point in cloud[::8]:
         way = point[:3] - origin
-        distance = mujoco.mj_ray(env.model, env.data, origin, way, np.array([1, 1, 1, 0, 0, 0], np.uint8), 1, -1, geom)
-        assert geom[0] == label
+        distance = mujoco.mj_ray(env.model, env.data, origin, way, SHOWN, 1, -1, geom)
         assert distance == pytest.approx(1, abs=1e-4)
-        assert np.allclose(point[3:], env.caster.colours()[label])
+        assert np.allclose(point[3:], env.caster.colours()[geom[0]])
 
 
 @pytest.mark.parametrize("action", [np.zeros(4), np.zeros((1, 6)), [0, 0, 0, np.nan, 0, 0], "left", None])

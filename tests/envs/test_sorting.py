@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from seen import seen
 
 from mgp.envs import make_env
 from mgp.envs.so101 import workbench
@@ -23,8 +24,8 @@ def play(env, actions) -> dict:
 
 def lamp(env) -> np.ndarray:
     """The lamp's points in the cloud."""
-    cloud, labels = env.caster.labelled(env.data)
-    return cloud[labels == env.model.geom("lamp").id]
+    cloud = env.observe()["cloud"]
+    return cloud[seen(env, cloud) == env.model.geom("lamp").id]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -16,9 +16,8 @@ def write_run(folder: Path, method: str = "MGP-Long", rate: float = 0.9, seed: i
     generator = np.random.default_rng(seed)
     folder.mkdir(parents=True)
     config = {
-        "preset": "metaworld-long",
-        "policy": "mgp-long",
-        "env": {"name": "metaworld/assembly", "observation": "cloud"},
+        "method": "mgp-long",
+        "task": {"name": "metaworld/assembly", "observation": "cloud"},
         "seed": seed,
     }
     (folder / "config.json").write_text(json.dumps(config))

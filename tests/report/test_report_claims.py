@@ -46,10 +46,10 @@ def test_a_run_says_what_its_curve_of_success_was_seen_from(tmp_path):
     page = write_report([run], tmp_path / "page.html").read_text()
     assert 'aria-label="success while training, oracle clouds' in page
     assert "as the paper counts, oracle clouds: <b>" in page
-    for env in ({"options": {"cloud": "camera"}}, {"cloud": "camera"}):
-        content = '{"env": {"observation": "cloud", ' + str(env).replace("'", '"')[1:] + "}"
-        (run / "config.json").write_text(content)
-        assert read_run(run).seen == "camera clouds"
+    (run / "config.json").write_text('{"task": {"observation": "cloud", "options": {"cloud": "camera"}}}')
+    assert read_run(run).seen == "camera clouds"
+    (run / "summary.json").write_text('{"options": {"cloud": "paper"}}')
+    assert read_run(run).seen == "clouds by DP3's recipe", "as recorded, whatever was asked for"
     (run / "config.json").write_text("{}")
     assert read_run(run).seen == ""
 

@@ -66,7 +66,7 @@ def test_pictures_that_are_gone_leave_the_figures(run):
 
 
 def test_what_comes_from_files_is_escaped(run):
-    (run / "config.json").write_text(json.dumps({"preset": ALERT, "policy": ALERT, "env.name": ALERT, "seed": "<b>"}))
+    (run / "config.json").write_text(json.dumps({"method": ALERT, "task.name": ALERT, "seed": "<b>"}))
     lines = [["stage", "step", "seconds", "loss"], [f'{ALERT}$\\frac{{"', "1", "1", "1"], [ALERT, "2", "1", "1"]]
     with (run / "metrics.csv").open("w", newline="") as file:
         csv.writer(file).writerows(lines)

@@ -15,6 +15,7 @@ import mgp.files
 import mgp.training.checkpoint as checkpoint
 import small
 from mgp.policies.config import RunConfig
+from mgp.policies.files import load_checkpoint
 from mgp.training.loop import Trainer
 
 torch.set_num_threads(1)
@@ -71,6 +72,23 @@ def train_and_die(config: RunConfig, run: Path, where: str, save_number: int) ->
 
     setattr(module, name, deadly)
     train(config, run)
+
+
+def die_at_every_point(config: RunConfig, run: Path, points: dict[str, int]) -> None:
+    """One killed process after the other, each going on where the one before it died; all must leave a policy.
+
+    They are forked from this one, which never trains: a process from the server takes a second to come and go.
+    """
+    for where, save_number in points.items():
+        pid = os.fork()
+        if pid == 0:
+            train_and_die(config, run, where, save_number)
+            os._exit(1)  # it was to be killed
+        _, status = os.waitpid(pid, 0)
+        assert os.WIFSIGNALED(status), where
+        assert os.WTERMSIG(status) == signal.SIGKILL, where
+        path, _ = checkpoint.newest(run)  # raises if what is left is broken
+        load_checkpoint(path)
 
 
 def train_as_rank(rank: int, world: int, port: int, config: RunConfig, run: Path, data: Path, out: Path) -> None:

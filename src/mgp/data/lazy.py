@@ -8,28 +8,21 @@ from torch import Tensor
 
 from mgp.data.rows import Rows
 
-PIECE_BYTES = 2**24  # read at once where whole rows are then cut
-
 
 class LazyArray:
     """`array[index]` reads rows (..., *shape[1:]) for an index tensor of any shape, a slice, or a number.
 
-    Rows are verified when first read. `length` and `width` show less of it: the first rows, and the first numbers of
-    the last axis. Works in other processes too.
+    Rows are verified when first read. `length` shows only the first rows of it. Works in other processes too.
     """
 
-    def __init__(self, rows: Rows, length: int | None = None, width: int | None = None):
+    def __init__(self, rows: Rows, length: int | None = None):
         self.rows = rows
         self._length = rows.shape[0] if length is None else min(length, rows.shape[0])
-        self._width = width
         self.dtype: torch.dtype = torch.from_numpy(np.empty(0, rows.dtype)).dtype
 
     @property
     def shape(self) -> torch.Size:
-        inner = self.rows.shape[1:]
-        if self._width is not None:
-            inner = (*inner[:-1], min(self._width, inner[-1]))
-        return torch.Size((self._length, *inner))
+        return torch.Size((self._length, *self.rows.shape[1:]))
 
     @property
     def ndim(self) -> int:
@@ -47,10 +40,7 @@ class LazyArray:
 
     def first(self, length: int) -> LazyArray:
         """The first rows of it, still on disk."""
-        return LazyArray(self.rows, min(length, self._length), self._width)
-
-    def first_columns(self, width: int) -> LazyArray:
-        return LazyArray(self.rows, self._length, width)
+        return LazyArray(self.rows, min(length, self._length))
 
     def __getitem__(self, index: Tensor | slice | int) -> Tensor:
         if isinstance(index, slice):
@@ -72,16 +62,5 @@ class LazyArray:
             if low < 0:
                 flat = np.where(flat < 0, flat + self._length, flat)
         out = torch.empty((len(flat), *self.shape[1:]), dtype=self.dtype)
-        self._gather(flat, out)
+        self.rows.gather(flat, out.numpy())
         return out.view((*index.shape, *self.shape[1:]))
-
-    def _gather(self, index: np.ndarray, out: Tensor) -> None:
-        if self._width is None or self._width >= self.rows.shape[-1]:
-            return self.rows.gather(index, out.numpy())
-        whole = self.rows.shape[1:]
-        count = max(1, PIECE_BYTES // max(1, int(np.prod(whole)) * self.rows.dtype.itemsize))
-        for begin in range(0, len(index), count):
-            part = np.empty((len(index[begin : begin + count]), *whole), self.rows.dtype)
-            self.rows.gather(index[begin : begin + count], part)
-            out[begin : begin + count] = torch.from_numpy(part)[..., : self._width]
-        return None

@@ -9,6 +9,7 @@ import numpy as np
 
 CELLS = 112  # the image is divided into 112 x 112 cells that are cast or not; 2 cm at a metre with 100 degrees
 MAX_SIZE = 896  # finest grid of rays over the image: 2.7 mm at a metre with 100 degrees
+CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)  # of a box
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,12 @@ class Camera:
         column, column_cell = _centres(columns[0], columns[-1] + 1, size)
         i, j = np.nonzero(cells[row_cell][:, column_cell])
         return self.through(row[i], column[j])
+
+    def pixels(self, corners: np.ndarray) -> np.ndarray:
+        """Pixels of the finest image round boxes given by their corners (B, 8, 3): top, left, bottom, right, (B, 4)."""
+        image = self.project(corners) * MAX_SIZE  # (B, 8, 2)
+        low, high = np.floor(image.min(1)), np.ceil(image.max(1))
+        return np.clip(np.concatenate([low, high], 1), 0, MAX_SIZE).astype(int)
 
     def image(self, size: int) -> np.ndarray:
         """Directions (size * size, 3) through the pixel centres, row by row from the top, as a renderer has them."""

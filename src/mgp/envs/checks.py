@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
+from typing import Any
 
 import gymnasium as gym
+import mujoco
 import numpy as np
 
-from mgp.errors import ConfigError, SimulationError
+from mgp.errors import ConfigError, SimulationError, UnknownNameError
+
+CLOUDS = ("camera", "oracle", "paper")
+Look = Callable[[mujoco.MjData, np.ndarray, tuple[int, int]], np.ndarray]  # data, hand (3,), (seed, step) to a cloud
 
 
 def floats(*shape: int) -> gym.spaces.Box:
@@ -25,7 +31,22 @@ def observation_space(mode: str, state: int, cloud: tuple[int, int], size: int) 
     return gym.spaces.Dict({"state": floats(state), **added[mode]})
 
 
-def check_range(name: str, value: float, low: int, high: int, kind: type = numbers.Integral) -> None:
+def cloud_options(cloud: str, points: int, depth_noise: float, camera_shift: float) -> dict[str, Any]:
+    """The options of a cloud observation, checked, as `make_env` takes them again."""
+    if cloud not in CLOUDS:
+        raise UnknownNameError("cloud", str(cloud), CLOUDS)
+    check_range("points", points, 1, 8192)
+    for name, value in (("depth_noise", depth_noise), ("camera_shift", camera_shift)):
+        check_range(name, value, 0, 0.1, numbers.Real)
+        if value > 0 and cloud == "oracle":
+            raise ConfigError(
+                f"{name}={value!r} must be 0 with cloud='oracle', which is no depth image; choose cloud='camera'"
+            )
+    noise, shift = float(depth_noise), float(camera_shift)
+    return {"cloud": cloud, "points": int(points), "depth_noise": noise, "camera_shift": shift}
+
+
+def check_range(name: str, value: float, low: float, high: float, kind: type = numbers.Integral) -> None:
     if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
         what = "a whole number" if kind is numbers.Integral else "a number"
         raise ConfigError(f"{name}={value!r} must be {what} from {low} to {high}; choose one in that range")

@@ -18,7 +18,7 @@ BACKENDS = ("egl", "osmesa")  # both work without a display; MUJOCO_GL chooses a
 class GLRenderer:
     """RGB and depth of one fixed camera, without shadows, reflections or multisampling (15 times as fast)."""
 
-    def __init__(self, model: mujoco.MjModel, camera: str, size: int, groups: tuple[int, ...] = (0, 1, 2)):
+    def __init__(self, model: mujoco.MjModel, camera: str, size: int, groups: tuple[int, ...] = (0, 1, 2, 5)):
         self.model, self.size = model, size
         self._context = _context(size)
         self._context.make_current()

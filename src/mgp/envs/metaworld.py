@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import numbers
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -17,21 +15,17 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.envs.camera import Camera
-from mgp.envs.checks import check_range, checked_action, observation_space
-from mgp.envs.clouds import CloudCaster
+from mgp.envs.checks import check_range, checked_action, cloud_options, observation_space
+from mgp.envs.metaworld_cloud import CAMERA, CAMERA_FOVY, CAMERA_POSITION, metaworld_look
 from mgp.envs.metaworld_tasks import LEVELS, check_task, level, tasks
 from mgp.envs.picture import Picture
 from mgp.envs.scene import Scene
-from mgp.errors import ConfigError, SimulationError, UnknownNameError
+from mgp.errors import SimulationError, UnknownNameError
 
 # its commands beyond 1 are clipped below
 warnings.filterwarnings("ignore", message=r"Constant\(s\) may be too high", module=r"metaworld\.policies")
 OBSERVATIONS = ("state", "cloud", "rgb", "depth")
 HORIZON = 200  # every expert is done by then; Meta-World itself stops at 500
-CAMERA, CAMERA_POSITION, CAMERA_FOVY = "corner2", (0.6, 0.295, 0.8), 60.0  # as DP3
-# Clouds are cast from DP3's pose but wider: at 60 degrees the goals of stick-push, stick-pull and sweep, and at times
-# the hand and the object in soccer and plate-slide-back-side, are outside of the image.
-CLOUD_FOVY = 100.0
 # for people: nearer to the table than the corner, and not on it
 PICTURE_CAMERA = Camera.looking((0.8, 0.3, 0.75), (0.06, 0.66, 0.12), 57.0)
 
@@ -64,32 +58,34 @@ class MetaWorldEnv(RobotEnv):
         task: str,
         observation: str = "cloud",
         *,
+        cloud: str = "camera",
         points: int = 512,
-        arm: bool = False,
-        balance: bool = True,
-        fovy: float = CLOUD_FOVY,
+        depth_noise: float = 0.0,
+        camera_shift: float = 0.0,
         size: int = 128,
         horizon: int = HORIZON,
     ):
-        """For clouds: `points`, `arm` (cast the arm too), `balance` (see clouds.py), `fovy` in degrees.
+        """For clouds: `cloud`, `points`, `depth_noise` and `camera_shift` in metres.
 
-        For rgb and depth: `size` in pixels. For all: `horizon` in steps.
+        - cloud="camera": what a depth camera and the robot's joint state give (camera_cloud.py);
+        - cloud="oracle": points shared out by the simulator's segmentation (oracle.py);
+        - cloud="paper": DP3's recipe (60 degrees, its crop, the arm left in, plain farthest points).
+
+        `depth_noise` is the standard deviation of each pixel's depth; `camera_shift` is how far the camera stands from
+        where it is believed to, in a direction that the episode's seed draws. In all clouds goal markers are seen, as
+        in the paper's setting. For rgb and depth: `size` in pixels. For all: `horizon` in steps.
         """
         check_task(task)
         if observation not in OBSERVATIONS:
             raise UnknownNameError("observation", observation, OBSERVATIONS)
-        check_range("points", points, 1, 8192)
+        looks = cloud_options(cloud, points, depth_noise, camera_shift)
         check_range("size", size, 16, 1024)
         check_range("horizon", horizon, 1, 500)  # 500: Meta-World refuses step 501
-        check_range("fovy", fovy, 10, 150, numbers.Real)
-        for name, flag in (("arm", arm), ("balance", balance)):
-            if not isinstance(flag, bool):
-                raise ConfigError(f"{name}={flag!r} must be True or False")
         self.name, self.observation, self.horizon = f"metaworld/{task}", observation, horizon
         # what `make_env` needs to build the same environment again
         self.options: dict[str, Any] = {"horizon": int(horizon)}
         if observation == "cloud":
-            self.options |= {"points": int(points), "arm": arm, "balance": balance, "fovy": float(fovy)}
+            self.options |= looks
         elif observation != "state":
             self.options |= {"size": int(size)}
         self.render_mode = "rgb_array"
@@ -102,8 +98,8 @@ class MetaWorldEnv(RobotEnv):
         self._sim.seeded_rand_vec = True
         self._sim._set_task_called = True
         self._camera = Camera.of(self._sim.model, CAMERA, CAMERA_POSITION, CAMERA_FOVY)
-        self._scene = Scene(self._sim.model, arm)
-        self._cast = CloudCaster(self._scene, replace(self._camera, fovy=fovy), points, balance)
+        self._scene = Scene(self._sim.model)
+        self._look = metaworld_look(cloud, self._scene, self._camera, points, depth_noise, camera_shift)
         self._picture: Picture | None = None
         self._gl: Any = None
         if observation in ("rgb", "depth"):
@@ -113,6 +109,7 @@ class MetaWorldEnv(RobotEnv):
         self._policy: Any = ENV_POLICY_MAP[f"{task}-v3"]
         self._state: np.ndarray | None = None  # (39,) float64, None before the first reset
         self._steps = 0
+        self._seed = 0  # of the episode
 
         self.action_space = gym.spaces.Box(-1, 1, (4,), np.float32)
         width = 39 if observation == "state" else 9
@@ -121,7 +118,8 @@ class MetaWorldEnv(RobotEnv):
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Observation, dict]:
         """Without a seed the next one is drawn from the generator of the last seeded reset, as Gymnasium asks."""
         gym.Env.reset(self, seed=seed)
-        self._sim.seed(seed if seed is not None else int(self.np_random.integers(2**31)))
+        self._seed = seed if seed is not None else int(self.np_random.integers(2**31))
+        self._sim.seed(self._seed)
         self._state, _ = self._sim.reset()
         # without it the goal markers of push, reach, pick-place and others are still those of the last episode
         mujoco.mj_forward(self._sim.model, self._sim.data)
@@ -150,10 +148,11 @@ class MetaWorldEnv(RobotEnv):
             raise SimulationError(f"{self.name} was looked at before its first reset; call reset(seed=...) first")
         if self.observation == "state":
             return {"state": self._state.astype(np.float32)}
-        look: Callable[[mujoco.MjData], np.ndarray] = self._cast
-        if self._gl is not None:
-            look = self._gl.rgb if self.observation == "rgb" else self._gl.depth
-        return {self.observation: look(self._sim.data), "state": self.robot_state()}
+        state, data = self.robot_state(), self._sim.data
+        if self.observation == "cloud":
+            return {"cloud": self._look(data, state[:3], (self._seed, self._steps)), "state": state}
+        image = self._gl.rgb(data) if self.observation == "rgb" else self._gl.depth(data)
+        return {self.observation: image, "state": state}
 
     def _place_markers(self) -> None:
         """Put the goal markers where they belong, for whoever looks; the simulation does not depend on them.

@@ -6,10 +6,10 @@ import mujoco
 import numpy as np
 
 from mgp.envs.camera import Camera
+from mgp.envs.depth import SHOWN
 from mgp.envs.rays import cast_geoms, cast_spheres
 from mgp.envs.scene import Scene
 
-GROUPS = np.array([1, 1, 1, 0, 0, 0], dtype=np.uint8)  # all that a renderer shows
 SKY = np.array([0.93, 0.95, 0.97])
 LIGHT = np.array([0.35, -0.35, 0.87])  # direction to the light, from behind the camera's right
 AMBIENT = 0.45
@@ -27,7 +27,7 @@ class Picture:
     def __call__(self, data: mujoco.MjData, size: int) -> np.ndarray:
         """(size, size, 3) uint8."""
         scene, origin, directions = self.scene, self.camera.position, self.camera.image(size)
-        depth, geom = cast_geoms(scene.model, data, origin, directions, GROUPS)
+        depth, geom = cast_geoms(scene.model, data, origin, directions, SHOWN)
         depth, marker = cast_spheres(data.site_xpos[scene.markers], scene.radii, origin, directions, depth)
         colour = self.colours[np.where(marker >= 0, scene.model.ngeom + marker, geom)]
         return shade(origin, directions, depth, colour, size)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-BACKDROP_GROUP = 2  # free in Meta-World's models (0 and 1 are seen, 4 is collision only) and drawn by GL as before
+from mgp.envs.camera import CORNERS
+from mgp.envs.depth import BACKDROP_GROUP, LINK_GROUP  # free in Meta-World's models: 0 and 1 are seen, 4 touches
+
 TABLE = ("tablelink", "")  # the slab with the hole of pick-out-of-hole has no name
 SCENERY = ("world", "RetainingWall")
 ROBOT = "base"
@@ -16,17 +18,15 @@ HAND = ("hand", "rightclaw", "rightpad", "leftclaw", "leftpad")
 LOW, HIGH = (-0.6, 0.3, 0.0), (0.7, 1.1, 0.8)  # metres; z = 0 is 3 mm above the table top
 HOLE_LOW = -0.06  # lowest z where the table has a hole (hand-insert, sweep-into, pick-out-of-hole)
 
-CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)  # of a box
-
 
 class Scene:
     """The things in a model whose points are wanted, each a rigid part: the gripper, a drawer, its case, a puck.
 
-    Thing 0 is all goal markers together. Building a scene moves the backdrop's geoms into a group of their own, since
-    groups are all that mj_multiRay can be told.
+    Thing 0 is all goal markers together. Building a scene moves the backdrop's and the arm's geoms into groups of their
+    own, since groups are all that mj_multiRay can be told.
     """
 
-    def __init__(self, model: mujoco.MjModel, arm: bool = False):
+    def __init__(self, model: mujoco.MjModel):
         self.model = model
         roots = _roots(model, model.geom_bodyid)
         names = np.array([model.body(b).name for b in model.geom_bodyid])
@@ -36,13 +36,16 @@ class Scene:
         # A whole table can be left out, since whatever is under it is below the crop. One built of slabs around a hole
         # must be cast, to hide what it hides; its points are dropped.
         with_hole = bool(np.count_nonzero(slabs) > 1)
-        backdrop = np.isin(roots, SCENERY) | (table if not with_hole else table & ~slabs)
-        if not arm:
-            backdrop |= (roots == ROBOT) & ~np.isin(names, HAND)
+        backdrop = np.isin(roots, SCENERY) | (table & ~slabs if with_hole else table)
         model.geom_group[backdrop & seen] = BACKDROP_GROUP
+        arm = (roots == ROBOT) & ~np.isin(names, HAND)
+        model.geom_group[arm & seen] = LINK_GROUP
+        backdrop |= arm
 
         alpha = np.where(model.geom_matid >= 0, model.mat_rgba[model.geom_matid, 3], model.geom_rgba[:, 3])
         self.geoms = np.flatnonzero(seen & ~backdrop & ~table & (alpha > 0))  # (G,)
+        self.links = np.flatnonzero(seen & arm & (alpha > 0))  # (L,) the arm without the hand
+        self.slabs = np.flatnonzero(slabs)  # the table's top, in one piece or several
         self.boxes = model.geom_aabb[self.geoms].reshape(-1, 2, 3)  # (G, 2, 3) centre and half size in the geom's frame
         on_robot = np.isin(_roots(model, model.site_bodyid), (ROBOT, "mocap"))
         # sites of half a millimetre and less mark corners for the reward, not for the eye

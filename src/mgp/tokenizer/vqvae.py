@@ -29,7 +29,7 @@ class TokenizerConfig:
     commit_weight: float = 0.02  # beta of equation 1
     ema_decay: float = 0.99  # of the codebook statistics
     reset_after: int = 40  # training steps without use until a code is dead and re-seeded
-    steps: int = 600
+    steps: int = 2000
     batch: int = 256
     learning_rate: float = 2e-3
 

@@ -14,10 +14,11 @@ from mgp.policies.config import RunConfig
 from mgp.presets import get_config
 from mgp.processes import cores
 from mgp.runs import Run, run_path, store_path
+from mgp.workflows.demonstrations import collect_for
 from mgp.workflows.evaluate import evaluate_run
-from mgp.workflows.train import collect_for
 
 METHODS = ("mgp-short", "mgp-long")
+MINUTES = 6  # of training, side by side: with the rest, ten minutes on whatever machine
 
 
 def demo_folders(task: str, output: Path) -> list[Path]:
@@ -45,7 +46,8 @@ def train_side_by_side(configs: list[RunConfig], folders: list[Path], device: st
     children = []
     for line, (config, folder) in enumerate(zip(configs, folders, strict=True)):
         words = ["train", "--method", config.method, "--task", config.task.name, "--output", str(folder)]
-        command = [sys.executable, "-m", "mgp.cli", *words, "--device", device, "--training.eval-every", "0"]
+        words += ["--device", device, "--minutes", str(MINUTES), "--training.eval-every", "0"]
+        command = [sys.executable, "-m", "mgp.cli", *words]
         # TQDM_POSITION gives each its own line of the terminal
         settings = {**os.environ, "OMP_NUM_THREADS": str(threads), "TQDM_POSITION": str(line)}
         children.append(subprocess.Popen(command, env=settings))

@@ -12,7 +12,7 @@ from mgp.data.demonstrations import Demonstrations
 from mgp.errors import ConfigError
 from mgp.evaluation.open_loop import FIGURES, PICTURE, Follow, OpenLoop, follow, open_loop
 from mgp.runs import Run, load_policy, pick_device
-from mgp.workflows.train import held_out
+from mgp.workflows.demonstrations import held_out
 
 
 def held_out_of(run: Run, data: Path | None = None) -> tuple[Demonstrations, range]:

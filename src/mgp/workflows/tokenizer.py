@@ -12,8 +12,8 @@ from mgp.files import write_atomic
 from mgp.policies.files import load_checkpoint
 from mgp.policies.mgp import MGP
 from mgp.runs import Run
+from mgp.workflows.demonstrations import load_demonstrations
 from mgp.workflows.held_out import held_out_of
-from mgp.workflows.train import load_demonstrations
 
 
 def evaluate_tokenizer_of(run: Run, data: Path | None = None) -> dict[str, float]:

@@ -42,8 +42,9 @@ class ButtonsEnv(So101Env):
     """`state`: 15 of the arm, cos and sin of the place on the rail, carriage x, y, cos and sin of its rotation."""
 
     def __init__(
-        self, task: str, observation: str = "cloud", *, points: int = 1024, size: int = 128, horizon: int = HORIZON
-    ):
+        self, task: str, observation: str = "cloud", *, cloud: str = "camera", points: int = 1024,
+        depth_noise: float = 0.0, camera_shift: float = 0.0, size: int = 128, horizon: int = HORIZON,
+    ):  # fmt: skip
         if task not in TASKS:
             raise UnknownNameError("buttons task", task, TASKS)
         self.task = task
@@ -55,8 +56,9 @@ class ButtonsEnv(So101Env):
         rings = [model.geom(f"{name}_ring").id for name in table.BUTTONS]
         cameras = table.CLOUD_CAMERA, table.PICTURE_CAMERA
         super().__init__(
-            f"buttons/{task}", observation, model, cameras, _things(), rings, points=points, size=size, horizon=horizon
-        )
+            f"buttons/{task}", observation, model, cameras, _things(), rings, table.WORKSPACE,
+            cloud=cloud, points=points, depth_noise=depth_noise, camera_shift=camera_shift, size=size, horizon=horizon,
+        )  # fmt: skip
         self.panel = ButtonPanel(model, self.data, table.BUTTONS)
 
     def build_base(self) -> Carriage:

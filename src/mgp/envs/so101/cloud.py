@@ -15,11 +15,12 @@ import mujoco
 import numpy as np
 
 from mgp.envs.camera import Camera
-from mgp.envs.clouds import farthest, share
+from mgp.envs.depth import SHOWN
+from mgp.envs.oracle import share
 from mgp.envs.picture import geom_colours, shade
 from mgp.envs.rays import cast_geoms
+from mgp.envs.thin import farthest
 
-GROUPS = np.array([1, 1, 1, 0, 0, 0], dtype=np.uint8)  # group 3 is the arm's collision shapes
 ARM_GRID = 35  # rays on a side of the arm's rectangle
 ARM_MARGIN = 0.05  # metres round the arm's bodies
 INTO = 0.001  # metres that spots lie inside their thing, or rays would pass by its edge
@@ -62,7 +63,7 @@ class ColourCaster:
     def labelled(self, data: mujoco.MjData) -> tuple[np.ndarray, np.ndarray]:
         """The cloud (points, 6), and the geom of each point (points,)."""
         origin, directions = self.camera.position, self.directions(data)
-        depth, geom = cast_geoms(self.model, data, origin, directions, GROUPS)
+        depth, geom = cast_geoms(self.model, data, origin, directions, SHOWN)
         hit = np.flatnonzero((geom >= 0) & (self.thing[geom] >= 0))
         geom = geom[hit]
         places = (origin + directions[hit] * depth[hit, None]).astype(np.float32)
@@ -89,7 +90,7 @@ class ColourCaster:
     def picture(self, data: mujoco.MjData, camera: Camera, size: int) -> np.ndarray:
         """(size, size, 3) uint8, for people."""
         directions = camera.image(size)
-        depth, geom = cast_geoms(self.model, data, camera.position, directions, GROUPS)
+        depth, geom = cast_geoms(self.model, data, camera.position, directions, SHOWN)
         return shade(camera.position, directions, depth, self.colours()[geom], size)
 
 

@@ -13,10 +13,12 @@ import numpy as np
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.envs.camera import Camera
-from mgp.envs.checks import check_range, checked_action, observation_space
+from mgp.envs.checks import check_range, checked_action, cloud_options, observation_space
 from mgp.envs.so101.cloud import ColourCaster, Thing
 from mgp.envs.so101.controller import ACTION_HIGH, ACTION_LOW, Base, Controller
+from mgp.envs.so101.look import so101_look
 from mgp.envs.so101.table import CAMERA
+from mgp.envs.workspace import Workspace
 from mgp.errors import SimulationError, UnknownNameError
 
 OBSERVATIONS = ("state", "cloud", "rgb", "depth")
@@ -32,24 +34,31 @@ class So101Env(RobotEnv):
 
     def __init__(
         self, name: str, observation: str, model: mujoco.MjModel, cameras: tuple[Camera, Camera],
-        things: Sequence[Thing], changing: Sequence[int], *, points: int, size: int, horizon: int,
+        things: Sequence[Thing], changing: Sequence[int], workspace: Workspace, *, cloud: str, points: int,
+        depth_noise: float, camera_shift: float, size: int, horizon: int,
     ):  # fmt: skip
-        """`cameras`: the policy's and the picture's; `things` and `changing`: see cloud.py."""
+        """`cameras`: the policy's and the picture's; `things` and `changing`: see cloud.py.
+
+        For clouds: `cloud` is "camera" (what a depth camera with colours and the robot's joint state give,
+        camera_cloud.py), "oracle" (points shared out by the simulator's segmentation, cloud.py) or "paper" (DP3's
+        recipe). `depth_noise`, `camera_shift` in metres: see MetaWorldEnv. For rgb and depth: `size` in pixels.
+        """
         if observation not in OBSERVATIONS:
             raise UnknownNameError("observation", observation, OBSERVATIONS)
-        check_range("points", points, 1, 8192)
+        looks = cloud_options(cloud, points, depth_noise, camera_shift)
         check_range("size", size, 16, 1024)
         check_range("horizon", horizon, 1, 10_000)
         self.name, self.observation, self.horizon = name, observation, horizon
         self.options: dict[str, Any] = {"horizon": int(horizon)}
         if observation == "cloud":
-            self.options |= {"points": int(points)}
+            self.options |= looks
         elif observation != "state":
             self.options |= {"size": int(size)}
         self.render_mode = "rgb_array"
         self.hold_action = np.zeros(6, np.float32)  # no direction: keeps the last target
         self.model, self.data = model, mujoco.MjData(model)
         self.caster = ColourCaster(model, cameras[0], points, things, changing)
+        self._look = so101_look(cloud, self.caster, workspace, depth_noise, camera_shift)
         self._picture_camera = cameras[1]
         self._gl: Any = None
         if observation in ("rgb", "depth"):
@@ -58,7 +67,7 @@ class So101Env(RobotEnv):
             self._gl = GLRenderer(model, CAMERA, size)
         self.controller = Controller(model, self.data, self.build_base())
         self._steps = -1  # before the first reset
-        self._expert_seed = 0
+        self._seed = self._expert_seed = 0
         self._over = False
 
         self.action_space = gym.spaces.Box(ACTION_LOW, ACTION_HIGH, dtype=np.float32)
@@ -92,7 +101,8 @@ class So101Env(RobotEnv):
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Observation, dict]:
         """Without a seed the next one is drawn from the generator of the last seeded reset, as Gymnasium asks."""
         gym.Env.reset(self, seed=seed)
-        random = np.random.default_rng(seed if seed is not None else int(self.np_random.integers(2**31)))
+        self._seed = seed if seed is not None else int(self.np_random.integers(2**31))
+        random = np.random.default_rng(self._seed)
         mujoco.mj_resetData(self.model, self.data)
         self.start(random)
         mujoco.mj_forward(self.model, self.data)
@@ -115,10 +125,11 @@ class So101Env(RobotEnv):
         self._check_started("looked at")
         if self.observation == "state":
             return {"state": np.concatenate([self.robot_state(), self.scene_state()]).astype(np.float32)}
-        look: Callable[[mujoco.MjData], np.ndarray] = self.caster
-        if self._gl is not None:
-            look = self._gl.rgb if self.observation == "rgb" else self._gl.depth
-        return {self.observation: look(self.data), "state": self.robot_state().astype(np.float32)}
+        state = self.robot_state().astype(np.float32)
+        if self.observation == "cloud":
+            return {"cloud": self._look(self.data, state[:3], (self._seed, self._steps)), "state": state}
+        image = self._gl.rgb(self.data) if self.observation == "rgb" else self._gl.depth(self.data)
+        return {self.observation: image, "state": state}
 
     def expert(self) -> Callable[[], np.ndarray]:
         """A demonstration planned when it is first asked, the same one for the same episode."""

@@ -41,8 +41,9 @@ class SortingEnv(So101Env):
     """`state`: 15 of the arm."""
 
     def __init__(
-        self, task: str, observation: str = "cloud", *, points: int = 1024, size: int = 128, horizon: int = HORIZON
-    ):
+        self, task: str, observation: str = "cloud", *, cloud: str = "camera", points: int = 1024,
+        depth_noise: float = 0.0, camera_shift: float = 0.0, size: int = 128, horizon: int = HORIZON,
+    ):  # fmt: skip
         if task not in TASKS:
             raise UnknownNameError("sorting task", task, TASKS)
         model = workbench.build()
@@ -56,8 +57,8 @@ class SortingEnv(So101Env):
         self._towel_qvel = slice(int(joint.dofadr[0]), int(joint.dofadr[0]) + 3)
         cameras = workbench.CLOUD_CAMERA, workbench.PICTURE_CAMERA
         super().__init__(
-            f"sorting/{task}", observation, model, cameras, _things(), [self._lamp],
-            points=points, size=size, horizon=horizon,
+            f"sorting/{task}", observation, model, cameras, _things(), [self._lamp], workbench.WORKSPACE,
+            cloud=cloud, points=points, depth_noise=depth_noise, camera_shift=camera_shift, size=size, horizon=horizon,
         )  # fmt: skip
 
     def build_base(self) -> FixedBase:

@@ -10,6 +10,7 @@ from mgp.envs.so101 import rail
 from mgp.envs.so101.arm import attach_arm
 from mgp.envs.so101.button import add_button
 from mgp.envs.so101.controller import TIMESTEP
+from mgp.envs.workspace import Workspace
 
 HALF_SIDE = 0.40  # of the table; its top is z = 0
 PLACES = ((0.20, -0.20), (0.20, 0.20), (-0.20, 0.20), (-0.20, -0.20))  # of the buttons, counter-clockwise
@@ -19,6 +20,7 @@ CAMERA = "overview"
 # From above the middle: the arm comes from outside, so that at each button it leaves the inner half of the ring free.
 CLOUD_CAMERA = Camera.looking((0.0, -0.001, 0.75), (0.0, 0.0, 0.0), 84.0)
 PICTURE_CAMERA = Camera.looking((0.62, -0.95, 0.85), (0.03, -0.07, 0.02), 45.0)
+WORKSPACE = Workspace((-0.385, -0.385), (0.385, 0.385, 0.45), 0.0)  # the rail is outside
 WOOD, STEEL, DARK = (0.80, 0.72, 0.62, 1.0), (0.55, 0.57, 0.60, 1.0), (0.30, 0.31, 0.34, 1.0)
 
 

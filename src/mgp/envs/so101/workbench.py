@@ -12,6 +12,7 @@ import numpy as np
 from mgp.envs.camera import Camera
 from mgp.envs.so101.arm import attach_arm
 from mgp.envs.so101.table import DARK, WOOD, add_box, add_camera, empty_scene
+from mgp.envs.workspace import Workspace
 
 BASE = (0.0, -0.20)  # of the pan axis; the arm looks along +y
 STAND = 0.05  # metres high
@@ -22,6 +23,7 @@ BASKET_HALF, BASKET_HEIGHT, WALL = 0.065, 0.045, 0.003
 LAMP = (0.0, 0.17, 0.045)
 LAMP_RADIUS = 0.025
 CLOUD_CAMERA = Camera.looking((0.0, 0.45, 0.60), (0.0, -0.07, 0.0), 58.0)
+WORKSPACE = Workspace((-0.33, -0.32), (0.33, 0.26, 0.45), 0.0)
 PICTURE_CAMERA = Camera.looking((0.42, 0.50, 0.48), (0.0, -0.06, 0.04), 44.0)
 BASKET_COLOURS = {"red": (0.75, 0.35, 0.33, 1.0), "blue": (0.35, 0.45, 0.75, 1.0)}  # paler than the lamp's
 

@@ -29,5 +29,10 @@ def kind_of(key: str) -> str:
     return kind
 
 
+def is_observation(key: str) -> bool:
+    """Whether an array of that name can be looked at."""
+    return key.partition("_")[0] in ENCODERS
+
+
 def build_encoder(key: str, config: EncoderConfig, shape: tuple[int, ...]) -> nn.Module:
     return importlib.import_module(ENCODERS[kind_of(key)]).build(config, shape)

@@ -22,7 +22,7 @@ POLICY = MGP
 _PLACES = {
     **ABSOLUTE,
     "training.early": 1.0,
-    "policy.tokenizer.steps": 2000,
+    "training.steps": 3000,
     "policy.transformer.local": 2,
     "policy.transformer.time": "both",
     "policy.masking.soft_labels": 2.0,
@@ -39,10 +39,10 @@ _LONG = replace(
     policy=MGPConfig(
         horizon="long",
         tokenizer=TokenizerConfig(window=128, batch=16),
-        masking=MaskingConfig(foreign_prefix=0.5, foreign_plan=0.3, near_weight=5.0),
-        sampling=SamplingConfig(execution_horizon=12),
+        masking=MaskingConfig(foreign_prefix=0.5, foreign_plan=0.3, near_weight=20.0),
+        sampling=SamplingConfig(execution_horizon=4, near_codes=8.0),
     ),
-    training=replace(_SHORT.training, batch=32, early=1.0),
+    training=replace(_SHORT.training, batch=32),
     # What was done and seen before is the point: Long keeps the first frame in view, no prefix is ever another
     # demonstration's, and pending tokens are scored with the plan in view, since a plan may hold what no later frame
     # shows. But later frames are always another demonstration's: they tell where the arm is, and would otherwise be
@@ -57,8 +57,9 @@ _LONG = replace(
         "policy.masking.foreign_prefix": 0.0,
         "policy.masking.foreign_plan": 0.0,
         "policy.masking.foreign_frame": 1.0,
+        "policy.masking.near_weight": 5.0,
+        "policy.sampling.execution_horizon": 12,
         "policy.sampling.refine_steps": 8,
-        "policy.sampling.near_codes": 8.0,
         "policy.sampling.see_pending": True,
     },
 )

@@ -1,33 +1,34 @@
-"""Point clouds by ray casting, with no GL library.
+"""The oracle's point clouds: segmented by the simulator, which no camera is. By ray casting, with no GL library.
 
 Rays are spent where something can be hit: each wanted geom and goal marker is projected into the image, the cells it
 covers are marked, and only these are cast, the cells of small things on a finer grid than those of large ones. The
 table, the retaining walls, the floor and the arm are not cast at all: they never move or are known from the robot's
 state, and their points would crowd out a puck of 4 cm. Points are shared out evenly among the things that are seen
 (a depth camera would give a shelf 490 points of 512 and the block on it 5); inside each they are spread by
-farthest-point sampling. `balance=False` samples the whole cloud in one go, as DP3 does.
+farthest-point sampling. It is what the first figures of this library were made with, and stays to compare with;
+camera_cloud.py makes do with what a robot has.
 """
 
 from __future__ import annotations
 
-import fpsample
 import mujoco
 import numpy as np
 
 from mgp.envs.camera import CELLS, MAX_SIZE, Camera
 from mgp.envs.rays import cast_geoms, cast_spheres
 from mgp.envs.scene import Scene
+from mgp.envs.thin import farthest
 
 GROUPS = np.array([1, 1, 0, 0, 0, 0], dtype=np.uint8)  # all that is seen but the backdrop
 RAYS_PER_POINT = 4  # about half of them hit, and farthest-point sampling needs some choice
 MIN_RAYS = 1024  # so that a cloud of few points does not miss small things
 
 
-class CloudCaster:
+class OracleCloud:
     """Clouds (points, 3) float32 as one camera sees them; a pure function of `data`."""
 
-    def __init__(self, scene: Scene, camera: Camera, points: int, balance: bool = True):
-        self.scene, self.camera, self.points, self.balance = scene, camera, points, balance
+    def __init__(self, scene: Scene, camera: Camera, points: int):
+        self.scene, self.camera, self.points = scene, camera, points
         self.rays = max(RAYS_PER_POINT * points, MIN_RAYS)
 
     def __call__(self, data: mujoco.MjData) -> np.ndarray:
@@ -38,14 +39,11 @@ class CloudCaster:
         cloud, labels, things = self.candidates(data)
         if len(cloud) == 0:  # nothing in view; a policy gets zeros rather than an exception
             return np.zeros((self.points, 3), np.float32), np.zeros(self.points, int)
-        if self.balance:
-            members = [np.flatnonzero(things == thing) for thing in range(self.scene.things)]
-            shares = share(self.points, np.array([len(member) for member in members]))
-            chosen = np.concatenate(
-                [member[farthest(cloud[member], n)] for member, n in zip(members, shares, strict=True) if n]
-            )
-        else:
-            chosen = farthest(cloud, min(self.points, len(cloud)))
+        members = [np.flatnonzero(things == thing) for thing in range(self.scene.things)]
+        shares = share(self.points, np.array([len(member) for member in members]))
+        chosen = np.concatenate(
+            [member[farthest(cloud[member], n)] for member, n in zip(members, shares, strict=True) if n]
+        )
         chosen = np.resize(chosen, self.points)  # repeats points if there are too few
         return cloud[chosen], labels[chosen]
 
@@ -67,11 +65,6 @@ class CloudCaster:
     def directions(self, data: mujoco.MjData) -> np.ndarray:
         """The rays worth casting, (R, 3)."""
         rectangles = self.camera.rectangles(self.scene.corners(data)).tolist()
-        if not self.balance:
-            cells = np.zeros((CELLS, CELLS), bool)
-            for top, left, bottom, right in rectangles:
-                cells[top:bottom, left:right] = True
-            return self.camera.rays(cells, _size(self.rays, int(np.count_nonzero(cells))))
         masks = np.zeros((self.scene.things, CELLS, CELLS), bool)
         for thing, (top, left, bottom, right) in zip(self.scene.box_thing, rectangles, strict=True):
             masks[thing, top:bottom, left:right] = True
@@ -100,14 +93,6 @@ def share(total: int, capacity: np.ndarray) -> np.ndarray:
         given[open_] += extra
         left -= int(extra.sum())
     return given
-
-
-def farthest(cloud: np.ndarray, points: int) -> np.ndarray:
-    """Indices (points,) of farthest-point sampling from the first point on; `points` <= len(cloud)."""
-    if points == len(cloud):
-        return np.arange(points)
-    # 2**h buckets: 3 is fastest for some hundred points, and there must be no more buckets than points
-    return fpsample.bucket_fps_kdline_sampling(cloud, points, h=min(3, len(cloud).bit_length() - 1), start_idx=0)
 
 
 def _size(rays: int, cells: int) -> int:

@@ -1,0 +1,94 @@
+"""Clouds of what a robot has: a depth image, where its camera stands, its joint state and where its hand is.
+
+A depth image is turned into points; those outside of the workspace, on the table and of the robot's own links are
+dropped, and the rest is thinned out by geometry. Nothing here knows an object, and nothing is shared out among objects.
+
+How finely the image is read follows from how much there is to see: a coarse look counts the points that would be kept,
+and the stride is then such that about CANDIDATES are found; round the hand twice as fine. A shelf is not worth more
+pixels than a cloud has points, and a puck alone on the table is worth all that it has.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import mujoco
+import numpy as np
+
+from mgp.envs.camera import CORNERS
+from mgp.envs.depth import DepthCamera, Moment, Reading
+from mgp.envs.selffilter import SelfFilter
+from mgp.envs.thin import thin
+from mgp.envs.workspace import CLEAR
+
+COARSE, COARSEST = 16, 8  # strides of the look that counts, and at most
+CANDIDATES = 1.2  # points found for a point of the cloud: farthest-point sampling needs some choice
+AROUND = 0.10  # metres round the hand that are read twice as fine
+
+
+class Crop(Protocol):
+    """See Workspace."""
+
+    def keep(self, points: np.ndarray, clear: float = CLEAR) -> np.ndarray: ...
+
+    def find_table(self, points: np.ndarray) -> tuple[float, float]: ...
+
+
+class CameraCloud:
+    """Clouds (points, 3) float32, or (points, 6) with colours; zeros if nothing is in view."""
+
+    def __init__(
+        self, sensor: DepthCamera, crop: Crop, points: int, robot: SelfFilter | None, stride: int | None = None
+    ):
+        """`robot` None: the arm is left in. `stride`: a fixed one, and no more points near the hand."""
+        self.sensor, self.crop, self.points, self.robot, self.stride = sensor, crop, points, robot, stride
+
+    def __call__(self, data: mujoco.MjData, hand: np.ndarray, moment: Moment = (0, 0)) -> np.ndarray:
+        found = self.candidates(data, hand, moment)  # (M, 3 or 6)
+        if len(found) == 0:
+            return np.zeros((self.points, 3 if self.sensor.colours is None else 6), np.float32)
+        return found[thin(found[:, :3], self.points, hand if self.stride is None else None)]
+
+    def candidates(self, data: mujoco.MjData, hand: np.ndarray, moment: Moment) -> np.ndarray:
+        """All points that are kept, (M, 3) or (M, 6)."""
+        frame = self.sensor.frame(data, moment)
+        if self.stride is not None:
+            return self.kept(data, frame.read(frame.pixels((self.stride, self.stride))))
+        coarse = frame.read(frame.pixels((COARSE, COARSE)))
+        table = self.crop.find_table(self.places(coarse)) if self.sensor.disturbed else (0.0, CLEAR)
+        seen = self.kept(data, coarse, *table)
+        near = int((np.abs(seen[:, :3] - hand).max(1) < AROUND).sum())
+        count = len(seen) + 3 * near  # those near the hand will be four times as many
+        rows, columns = strides(COARSE**2 * count / (CANDIDATES * self.points))
+        top, left, bottom, right = self.sensor.camera.pixels((hand + AROUND * CORNERS)[None])[0].tolist()
+        around = (top, left, bottom, right)
+        far = frame.pixels((rows, columns), outside=around)
+        close = frame.pixels((-(-rows // 2), -(-columns // 2)), inside=around)
+        return self.kept(data, frame.read(np.concatenate([far, close])), *table)
+
+    def places(self, reading: Reading) -> np.ndarray:
+        """Points (R, 3) of the pixels that show anything."""
+        hit = np.isfinite(reading.depth)
+        return self.sensor.camera.position + reading.rays[hit] * reading.depth[hit, None]
+
+    def kept(self, data: mujoco.MjData, reading: Reading, level: float = 0.0, clear: float = CLEAR) -> np.ndarray:
+        """Points in the workspace that are not the robot's, (M, 3) or (M, 6) float32; heights count from the table."""
+        camera = self.sensor.camera
+        hit = np.flatnonzero(np.isfinite(reading.depth))
+        points = camera.position + reading.rays[hit] * reading.depth[hit, None]
+        points[:, 2] -= level
+        inside = self.crop.keep(points, clear)
+        hit, points = hit[inside], points[inside]
+        if self.robot is not None:
+            free = ~self.robot.hides(data, camera, reading.rays[hit], reading.depth[hit])
+            hit, points = hit[free], points[free]
+        if reading.rgb is not None:
+            points = np.concatenate([points, reading.rgb[hit]], 1)
+        return points.astype(np.float32)
+
+
+def strides(area: float) -> tuple[int, int]:
+    """One row and one column in so many, whose product is `area` or a little more."""
+    rows = min(max(round(math.sqrt(area)), 1), COARSEST)
+    return rows, min(max(math.ceil(area / rows), 1), COARSEST)
