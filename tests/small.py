@@ -95,6 +95,10 @@ def tiny_of(method: str, observation: str = "state", **changes: Any) -> RunConfi
     return config.changed({**shared, **SMALLER.get(config.policy.name, {}), **changes})
 
 
+_UNET = {
+    "policy.horizon": 12, "policy.unet.widths": (8, 16), "policy.unet.groups": 4, "policy.unet.step_dim": 8,
+    "policy.sampling.execution_horizon": 4,
+}  # fmt: skip
 # policy: what makes it small
 SMALLER: dict[str, dict[str, Any]] = {
     "mgp": {
@@ -103,6 +107,12 @@ SMALLER: dict[str, dict[str, Any]] = {
         "policy.transformer.dim": 16, "policy.transformer.heads": 2,
     },
     "bc": {"policy.hidden": (16,)},
+    "diffusion": _UNET,
+    "open-loop": _UNET,
+    "consistency": {**_UNET, "policy.teacher_steps": 6},
+    "flow": _UNET,
+    "mean-flow": _UNET,
+    "mip": _UNET,
 }  # fmt: skip
 
 

@@ -94,7 +94,11 @@ def test_a_policy_refuses_the_settings_of_another(method):
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
-@every_method
+# the error of a velocity keeps a floor, whatever was learned; test_flow.py and test_mean_flow.py look at the actions
+FLOOR = {"flow-policy", "mp1"}
+
+
+@pytest.mark.parametrize("method", [method for method in fit.METHODS if method not in FLOOR])
 def test_a_policy_learns_an_episode_by_heart(method):
     config = config_of(method, **{"training.steps": 100, "training.batch": 16, "encoder.dim": 16})
     _, losses = fit.fit(config, small.demonstrations(lengths=(24,)), learning_rate=1e-2)
@@ -201,6 +205,9 @@ def test_who_is_not_observed_holds_or_goes_on_with_a_plan(method):
         np.testing.assert_array_equal(policy.trace(memory, 0).tokens[1], plan)
         return
     held = run(policy, memory, view, np.array([False, True]))
+    if hasattr(memory, "plans"):  # of the whole episode
+        np.testing.assert_array_equal(held, memory.plans[:, RUN : 2 * RUN])
+        return
     assert (held[0, :, :2] == 0).all(), "the hold command"
     assert (held[0, :, 2] == moved[0, -1, 2]).all(), "where it has none, the last one goes on"
     again = run(policy, memory, view, np.array([False, False]))
@@ -235,7 +242,7 @@ def broken(view: Frames, how: str) -> Frames:
     elif how == "text":
         view["state"] = view["state"].astype(str)
     elif how == "frames":
-        view = {key: value[:, :1] for key, value in view.items()}
+        view = {key: np.repeat(value, 2, axis=1) for key, value in view.items()}
     elif how == "episodes":
         view = {key: np.repeat(value, 2, axis=0) for key, value in view.items()}
     elif how == "flat":

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 POLICIES = {
     "mgp": "mgp.policies.mgp",
     "bc": "mgp.policies.bc",
+    "diffusion": "mgp.policies.diffusion",
+    "open-loop": "mgp.policies.open_loop",
+    "consistency": "mgp.policies.consistency",
+    "flow": "mgp.policies.flow",
+    "mean-flow": "mgp.policies.mean_flow",
+    "mip": "mgp.policies.mip",
 }
 
 

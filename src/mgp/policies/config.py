@@ -11,6 +11,19 @@ from typing import Any, ClassVar
 from mgp.config import AugmentationConfig, EncoderConfig, Sampling, TaskConfig, TrainingConfig, changed, from_dict
 from mgp.data.spec import Actions
 
+# What helps every policy where actions displace the hand: the hand's frame, seen finely near it, and demonstrations
+# turned and stretched about it.
+ENCODER = EncoderConfig(zoom=(4.0, 16.0))
+AUGMENTATION = AugmentationConfig(rotation=15.0, stretch=0.2)
+# Where they are places on the table instead, the world's frame is right, and nothing is turned.
+ABSOLUTE: Mapping[str, Any] = {
+    "encoder.frame": "motion",
+    "encoder.zoom": (),
+    "augmentation.rotation": 0.0,
+    "augmentation.stretch": 0.0,
+    "augmentation.state_noise": 0.02,
+}
+
 
 @dataclass(frozen=True)
 class PolicyConfig:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from mgp.config import AugmentationConfig, EncoderConfig, TrainingConfig
 from mgp.model.transformer import TransformerConfig
-from mgp.policies.config import Method
+from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method
 from mgp.policies.mgp.config import MGPConfig
 from mgp.policies.mgp.policy import MGP
 from mgp.sampling.config import SamplingConfig
@@ -19,13 +19,8 @@ from mgp.tokenizer.vqvae import TokenizerConfig
 
 POLICY = MGP
 
-# Places on the table instead of displacements of the hand: the world's frame is right, and nothing is turned.
 _PLACES = {
-    "encoder.frame": "motion",
-    "encoder.zoom": (),
-    "augmentation.rotation": 0.0,
-    "augmentation.stretch": 0.0,
-    "augmentation.state_noise": 0.02,
+    **ABSOLUTE,
     "training.early": 1.0,
     "training.steps": 3000,
     "policy.transformer.local": 2,
@@ -34,8 +29,8 @@ _PLACES = {
 }
 _SHORT = Method(
     MGPConfig(),
-    EncoderConfig(zoom=(4.0, 16.0)),
-    AugmentationConfig(rotation=15.0, stretch=0.2),
+    ENCODER,
+    AUGMENTATION,
     TrainingConfig(early=2.0, auxiliary=5.0),
     absolute={**_PLACES, "policy.tokenizer.window": 16, "policy.sampling.execution_horizon": 12},
 )
