@@ -134,6 +134,32 @@ class Windows:
         return (time >= low) & (time < high)
 
 
+class ActionWindows(Windows):
+    """Windows of actions alone, for a tokenizer: no frame is read."""
+
+    def look(self, times: Tensor, sample: Sample, generator: torch.Generator) -> Looks:
+        return Looks(None, {}, times[:, :0], None)
+
+
+class Trajectories(Windows):
+    """Windows whose frames go on with the actions: B * `frames` conditions, those of a window one after another."""
+
+    frames = 1
+
+    def draw(self, count: int, generator: torch.Generator) -> Batch:
+        sample, demos = self.choose(count, generator), self.demonstrations
+        actions = demos.action_windows(sample.time, self.length, sample.episode)
+        if sample.warps is not None:
+            actions = warp_actions(actions, sample.warps[sample.group])
+        last = demos.ends[sample.episode][:, None] - 1
+        time = torch.minimum(sample.time[:, None] + torch.arange(self.frames), last).flatten()
+        episode, group = (part.repeat_interleave(self.frames) for part in (sample.episode, sample.group))
+        times = demos.history(time, self.encoder.history, 1, self.encoder.first)
+        looks = self.look(times, Sample(time, episode, group, sample.warps), generator)
+        extra = self.extra(sample, actions, generator)
+        return Batch(looks, actions, self._inside(sample.time, sample.episode), extra)
+
+
 def augment_cloud(
     cloud: Tensor,
     hand: Tensor | None,

@@ -12,11 +12,11 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor
 
-from mgp.config import AugmentationConfig, EncoderConfig, Sampling, TrainingConfig, positive
+from mgp.config import Sampling, TrainingConfig, positive
 from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch
 from mgp.model.encoders.state import mlp
-from mgp.policies.config import Method, PolicyConfig, RunConfig
+from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig
 from mgp.policies.learned import Figures, LearnedPolicy, Stage
 
 
@@ -56,18 +56,4 @@ class BC(LearnedPolicy):
 
 
 POLICY = BC
-METHODS = {
-    "bc": Method(
-        BCConfig(),
-        EncoderConfig(zoom=(4.0, 16.0)),
-        AugmentationConfig(rotation=15.0, stretch=0.2),
-        TrainingConfig(early=2.0),
-        absolute={
-            "encoder.frame": "motion",
-            "encoder.zoom": (),
-            "augmentation.rotation": 0.0,
-            "augmentation.stretch": 0.0,
-            "augmentation.state_noise": 0.02,
-        },
-    )
-}
+METHODS = {"bc": Method(BCConfig(), ENCODER, AUGMENTATION, TrainingConfig(early=2.0), ABSOLUTE)}

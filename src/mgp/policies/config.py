@@ -11,6 +11,19 @@ from typing import Any, ClassVar
 from mgp.config import AugmentationConfig, EncoderConfig, Sampling, TaskConfig, TrainingConfig, changed, from_dict
 from mgp.data.spec import Actions
 
+# What helps every policy where actions displace the hand: the hand's frame, seen finely near it, and demonstrations
+# turned and stretched about it.
+ENCODER = EncoderConfig(zoom=(4.0, 16.0))
+AUGMENTATION = AugmentationConfig(rotation=15.0, stretch=0.2)
+# Where they are places on the table instead, the world's frame is right, and nothing is turned.
+ABSOLUTE: Mapping[str, Any] = {
+    "encoder.frame": "motion",
+    "encoder.zoom": (),
+    "augmentation.rotation": 0.0,
+    "augmentation.stretch": 0.0,
+    "augmentation.state_noise": 0.02,
+}
+
 
 @dataclass(frozen=True)
 class PolicyConfig:
@@ -62,3 +75,10 @@ class Method:
     def config(self, name: str, task: TaskConfig, actions: Actions) -> RunConfig:
         config = RunConfig(name, 0, task, self.encoder, self.augmentation, self.training, self.policy)
         return config.changed(self.absolute) if actions == "absolute" else config
+
+
+def released(policy: PolicyConfig, training: TrainingConfig, history: int) -> Method:
+    """As the releases look at clouds: DP3's encoder in the world's frame, nothing augmented, plain training."""
+    encoder = EncoderConfig(history, frame="world", hidden=(64, 128, 256))
+    plain = dataclasses.replace(training, segment=1, ema_decay=0.0, precision="fp32")
+    return Method(policy, encoder, AugmentationConfig(points=0, cloud_noise=0.0), plain)
