@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 POLICIES = {
     "mgp": "mgp.policies.mgp",
     "bc": "mgp.policies.bc",
+    "act": "mgp.policies.act",
+    "quest": "mgp.policies.quest",
+    "vqbet": "mgp.policies.vqbet",
+    "prise": "mgp.policies.prise",
+    "resnet-t": "mgp.policies.resnet_t",
 }
 
 
