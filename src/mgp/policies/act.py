@@ -19,6 +19,7 @@ from mgp.config import Sampling, TrainingConfig, not_negative, positive
 from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch
 from mgp.errors import ConfigError
+from mgp.model.transformer import Attention
 from mgp.policies.base import Chunk, Frame, Memory
 from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig, released
 from mgp.policies.learned import Figures, LearnedMemory, LearnedPolicy, Stage
@@ -47,9 +48,9 @@ class ACTConfig(PolicyConfig):
     name: ClassVar[str] = "act"
     chunk: int = 100  # actions written at once
     dim: int = 128  # 512 in the release
-    heads: int = 8
+    heads: int = 4  # 8 in the release
     feedforward: int = 256  # width between the two layers of an MLP; 3200 in the release
-    style_layers: int = 2  # of the encoder that sees the actions, in training only; 4 in the release
+    style_layers: int = 1  # of the encoder that sees the actions, in training only; 4 in the release
     encoder_layers: int = 4
     decoder_layers: int = 1  # the release builds 7 and uses the first
     latent: int = 32  # Z
@@ -86,12 +87,33 @@ def blend(average: np.ndarray, count: np.ndarray, fresh: np.ndarray, decay: floa
     return ((before * average + weight * fresh) / (before + weight)).astype(np.float32)
 
 
+class Layer(nn.Module):
+    """Post-norm: attention among the tokens, to a source if there is one, and an MLP."""
+
+    def __init__(self, options: ACTConfig, source: bool = False):
+        super().__init__()
+        dim = options.dim
+        self.attention = nn.ModuleList(Attention(dim, options.heads, dim) for _ in range(1 + source))
+        self.mlp = nn.Sequential(nn.Linear(dim, options.feedforward), nn.ReLU(), nn.Linear(options.feedforward, dim))
+        self.norms, self.dropout = (
+            nn.ModuleList(nn.LayerNorm(dim) for _ in range(2 + source)),
+            nn.Dropout(options.dropout),
+        )
+
+    def forward(self, x: Tensor, source: Tensor | None = None, allowed: Tensor | None = None) -> Tensor:
+        """Tokens (B, N, D); `allowed` (B, N) says which of them are looked at."""
+        x = self.norms[0](x + self.dropout(self.attention[0](x, x, allowed)))
+        if source is not None:
+            x = self.norms[1](x + self.dropout(self.attention[1](x, source)))
+        return self.norms[-1](x + self.dropout(self.mlp(x)))
+
+
 class ACT(LearnedPolicy):
     """Kept: the latent of 32 (zero when acting), KL x 10, L1 where the episode goes on, 4 encoder layers and the one
     decoder layer that the release in fact uses, post-norm, chunks of 100, a new one at every step, all averaged by
     exp(-.01 i) with the oldest first; `ensemble = False` runs a chunk as it is.
 
-    Smaller by default: width 128 (release: 512), MLPs 256 (3200), 2 layers for the style (4). Otherwise: what the style
+    Smaller by default: width 128 (release: 512), 4 heads (8), MLPs 256 (3200), one layer for the style (4). Otherwise: what the style
     sees beside actions is the whole condition, not the joints; a frame is one token, not hundreds of patches; places
     are added once, not in every layer. A step without an observation holds, and the average waits with it.
     """
@@ -104,23 +126,18 @@ class ACT(LearnedPolicy):
         options = self.options
         dim, self.window = options.dim, options.chunk
         self.encoder = self.make_encoder()
-
-        def layers(kind: type[nn.Module], count: int) -> nn.ModuleList:
-            arguments = (dim, options.heads, options.feedforward, options.dropout)
-            return nn.ModuleList(kind(*arguments, batch_first=True) for _ in range(count))
-
         self.register_buffer("places", waves(options.chunk + 2, dim), persistent=False)
         self.summary = nn.Parameter(0.02 * torch.randn(dim))
         self.style_condition = nn.Linear(self.condition_width, dim)
         self.style_action = nn.Linear(spec.action, dim)
-        self.style = layers(nn.TransformerEncoderLayer, options.style_layers)
+        self.style = nn.ModuleList(Layer(options) for _ in range(options.style_layers))
         self.style_out = nn.Linear(dim, 2 * options.latent)
 
         self.embed_latent, self.embed_condition = nn.Linear(options.latent, dim), nn.Linear(self.encoder.dim, dim)
         self.embed_place = nn.Parameter(0.02 * torch.randn(1 + config.encoder.frames, dim))
-        self.layers = layers(nn.TransformerEncoderLayer, options.encoder_layers)
+        self.layers = nn.ModuleList(Layer(options) for _ in range(options.encoder_layers))
         self.queries = nn.Parameter(torch.randn(options.chunk, dim))
-        self.decoder = layers(nn.TransformerDecoderLayer, options.decoder_layers)
+        self.decoder = nn.ModuleList(Layer(options, source=True) for _ in range(options.decoder_layers))
         self.norm, self.head = nn.LayerNorm(dim), nn.Linear(dim, spec.action)
         self.auxiliary = self.make_auxiliary(min(NEAR, self.window))
 
@@ -136,9 +153,9 @@ class ACT(LearnedPolicy):
         """Mean and logarithm of the variance (B, Z) of the latent of normalised actions (B, T, A)."""
         known = self.style_condition(condition.flatten(1))[:, None]
         x = torch.cat([self.summary.expand_as(known), known, self.style_action(actions)], dim=1) + self.places
-        hidden = torch.cat([inside.new_zeros(len(inside), 2), ~inside], dim=1)
+        allowed = torch.cat([inside.new_ones(len(inside), 2), inside], dim=1)
         for layer in self.style:
-            x = layer(x, src_key_padding_mask=hidden)
+            x = layer(x, allowed=allowed)
         mean, logarithm = self.style_out(x[:, 0]).float().chunk(2, dim=-1)
         return mean, logarithm
 
@@ -194,10 +211,14 @@ class ACT(LearnedPolicy):
 POLICY = ACT
 METHODS = {
     "act": Method(
-        ACTConfig(), ENCODER, AUGMENTATION, TrainingConfig(early=2.0, batch=64, learning_rate=5e-4), ABSOLUTE
+        ACTConfig(),
+        ENCODER,
+        AUGMENTATION,
+        TrainingConfig(2500, 32, early=2.0, auxiliary=1.0, learning_rate=1e-3),
+        ABSOLUTE,
     ),
     "paper-act": released(
-        ACTConfig(dim=512, feedforward=3200, style_layers=4),
+        ACTConfig(dim=512, heads=8, feedforward=3200, style_layers=4),
         TrainingConfig(steps=100_000, batch=8, learning_rate=1e-5, warmup=0, weight_decay=1e-4),
         history=1,
     ),

@@ -30,7 +30,7 @@ NEAR = 8  # actions that `training.auxiliary` regresses: those that are run
 
 @dataclass(frozen=True)
 class AutoencoderConfig:
-    dim: int = 128  # 256 in the release
+    dim: int = 64  # 256 in the release
     heads: int = 4
     encoder_layers: int = 2
     decoder_layers: int = 4
@@ -124,7 +124,7 @@ class QueST(TokenPolicy):
     """Kept: 32 actions in 8 tokens, kernels, strides, levels, causal encoder, cross-attending decoder, L1; a prior that
     writes the tokens one by one, drawn from the 5 likeliest at temperature 1; 8 actions are run.
 
-    Smaller by default: widths 128 (release: 256, prior 384) and 4 layers of 4 heads (6 of 6). Otherwise: the
+    Smaller by default: widths 64 and 128 (release: 256, prior 384), a prior of 4 layers with 4 heads (6 of 6). Otherwise: the
     convolutions are normalised place by place, so that they are causal; the prefix is a token a frame, in which an
     instruction stands; positions are learned.
     """
@@ -193,7 +193,11 @@ class QueST(TokenPolicy):
 POLICY = QueST
 METHODS = {
     "quest": Method(
-        QueSTConfig(), ENCODER, AUGMENTATION, TrainingConfig(early=2.0, auxiliary=5.0, learning_rate=1e-3), ABSOLUTE
+        QueSTConfig(),
+        ENCODER,
+        AUGMENTATION,
+        TrainingConfig(batch=64, early=2.0, auxiliary=5.0, learning_rate=1e-3),
+        ABSOLUTE,
     ),
     "paper-quest": released(
         QueSTConfig(

@@ -136,7 +136,7 @@ METHODS = {
         ResNetTConfig(),
         replace(ENCODER, history=10),
         AUGMENTATION,
-        TrainingConfig(early=2.0, learning_rate=1e-3),
+        TrainingConfig(5000, 32, early=2.0, auxiliary=5.0, learning_rate=1e-3),
         ABSOLUTE,
     ),
     "paper-resnet-t": released(

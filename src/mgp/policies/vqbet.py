@@ -201,7 +201,7 @@ METHODS = {
         VQBeTConfig(),
         replace(ENCODER, history=5),
         AUGMENTATION,
-        TrainingConfig(early=2.0, learning_rate=1e-3),
+        TrainingConfig(batch=64, early=2.0, auxiliary=5.0, learning_rate=1e-3),
         ABSOLUTE,
     ),
     "paper-vqbet": released(
