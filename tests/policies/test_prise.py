@@ -58,18 +58,18 @@ def policy(tmp_path_factory):
 
 
 def test_merges_are_in_the_checkpoint(policy):
-    words = policy.words()
+    words = policy.skills.words()
     assert len(words) > policy.options.codes
     assert (
-        policy.table.sum((1, 2)) == torch.tensor([min(len(word), 3) for word in words] + [0] * (24 - len(words)))
+        policy.skills.table.sum((1, 2)) == torch.tensor([min(len(word), 3) for word in words] + [0] * (24 - len(words)))
     ).all()
-    logits = policy.skills(torch.randn(2, 16))
+    logits = policy.logits(torch.randn(2, 16))
     assert logits[:, : len(words)].isfinite().all()
     assert not logits[:, len(words) :].isfinite().any()
 
 
 def test_a_skill_is_run_to_its_end_each_code_with_the_newest_observation(policy):
-    words = policy.words()
+    words = policy.skills.words()
     token = max(range(len(words)), key=lambda index: len(words[index]))
     memory = policy.begin([0, 1])
     assert isinstance(memory, SkillMemory)

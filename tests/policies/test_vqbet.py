@@ -7,7 +7,8 @@ from learning import error, trained
 
 import small
 from mgp.data.demonstrations import keyed_generator
-from mgp.policies.vqbet import ResidualAutoencoder, ResidualConfig, focal_loss
+from mgp.policies.vqbet import ResidualAutoencoder, ResidualConfig
+from mgp.sampling.losses import focal_loss
 from mgp.tokenizer.vqvae import fingerprint
 
 
@@ -47,7 +48,7 @@ def test_the_second_stage_moves_no_codebook():
 def test_focal_loss_of_a_known_case():
     logits = torch.log(torch.tensor([[0.5, 0.5], [0.9, 0.1]]))
     expected = torch.tensor([0.25 * -torch.log(torch.tensor(0.5)), 0.01 * -torch.log(torch.tensor(0.9))])
-    torch.testing.assert_close(focal_loss(logits, torch.tensor([1, 0])), expected)
+    torch.testing.assert_close(focal_loss(logits, torch.tensor([1, 0]), 2.0), expected)
 
 
 def test_each_frame_has_the_chunk_that_follows_it():

@@ -5,6 +5,7 @@ B windows, H frames of a condition, F distinct frames, P points, T actions, A ac
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import torch
@@ -158,6 +159,15 @@ class Trajectories(Windows):
         looks = self.look(times, Sample(time, episode, group, sample.warps), generator)
         extra = self.extra(sample, actions, generator)
         return Batch(looks, actions, self._inside(sample.time, sample.episode), extra)
+
+
+def recorded(demonstrations: Demonstrations, encoder: EncoderConfig, block: int) -> Iterator[tuple[Looks, Tensor]]:
+    """Every frame of the demonstrations with its history and its action (B, A), in order, nothing augmented."""
+    plain = Windows(demonstrations, encoder, AugmentationConfig(0, 0.0), TrainingConfig(), 1)
+    for time in torch.arange(int(demonstrations.ends[-1])).split(block):
+        sample = Sample(time, demonstrations.episode_of(time), torch.zeros_like(time), None)
+        times = demonstrations.history(time, encoder.history, 1, encoder.first)
+        yield plain.look(times, sample, torch.Generator()), demonstrations.arrays["action"][time]
 
 
 def augment_cloud(

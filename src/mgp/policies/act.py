@@ -19,7 +19,7 @@ from mgp.config import Sampling, TrainingConfig, not_negative, positive
 from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch
 from mgp.errors import ConfigError
-from mgp.model.transformer import Attention
+from mgp.model.postnorm import PostNorm
 from mgp.policies.base import Chunk, Frame, Memory
 from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig, released
 from mgp.policies.learned import Figures, LearnedMemory, LearnedPolicy, Stage
@@ -59,8 +59,8 @@ class ACTConfig(PolicyConfig):
     sampling: ACTSampling = field(default_factory=ACTSampling)
 
     def __post_init__(self) -> None:
-        positive(self, "chunk", "dim", "heads", "feedforward", "style_layers", "encoder_layers", "decoder_layers")
-        positive(self, "latent")
+        sizes = ("chunk", "dim", "heads", "feedforward", "latent")
+        positive(self, *sizes, "style_layers", "encoder_layers", "decoder_layers")
         not_negative(self, "kl", "dropout")
         if self.dim % self.heads:
             raise ConfigError(f"dim = {self.dim} is no multiple of heads = {self.heads}: change one")
@@ -87,35 +87,14 @@ def blend(average: np.ndarray, count: np.ndarray, fresh: np.ndarray, decay: floa
     return ((before * average + weight * fresh) / (before + weight)).astype(np.float32)
 
 
-class Layer(nn.Module):
-    """Post-norm: attention among the tokens, to a source if there is one, and an MLP."""
-
-    def __init__(self, options: ACTConfig, source: bool = False):
-        super().__init__()
-        dim = options.dim
-        self.attention = nn.ModuleList(Attention(dim, options.heads, dim) for _ in range(1 + source))
-        self.mlp = nn.Sequential(nn.Linear(dim, options.feedforward), nn.ReLU(), nn.Linear(options.feedforward, dim))
-        self.norms, self.dropout = (
-            nn.ModuleList(nn.LayerNorm(dim) for _ in range(2 + source)),
-            nn.Dropout(options.dropout),
-        )
-
-    def forward(self, x: Tensor, source: Tensor | None = None, allowed: Tensor | None = None) -> Tensor:
-        """Tokens (B, N, D); `allowed` (B, N) says which of them are looked at."""
-        x = self.norms[0](x + self.dropout(self.attention[0](x, x, allowed)))
-        if source is not None:
-            x = self.norms[1](x + self.dropout(self.attention[1](x, source)))
-        return self.norms[-1](x + self.dropout(self.mlp(x)))
-
-
 class ACT(LearnedPolicy):
     """Kept: the latent of 32 (zero when acting), KL x 10, L1 where the episode goes on, 4 encoder layers and the one
     decoder layer that the release in fact uses, post-norm, chunks of 100, a new one at every step, all averaged by
     exp(-.01 i) with the oldest first; `ensemble = False` runs a chunk as it is.
 
-    Smaller by default: width 128 (release: 512), 4 heads (8), MLPs 256 (3200), one layer for the style (4). Otherwise: what the style
-    sees beside actions is the whole condition, not the joints; a frame is one token, not hundreds of patches; places
-    are added once, not in every layer. A step without an observation holds, and the average waits with it.
+    Smaller by default: width 128 (release: 512), 4 heads (8), MLPs 256 (3200), one layer for the style (4). Otherwise:
+    what the style sees beside actions is the whole condition, not the joints; a frame is one token, not hundreds of
+    patches; places are added once, not in every layer. A step without an observation holds; the average waits with it.
     """
 
     Config = ACTConfig
@@ -125,29 +104,26 @@ class ACT(LearnedPolicy):
         super().__init__(config, spec)
         options = self.options
         dim, self.window = options.dim, options.chunk
+        sizes = (dim, options.heads, options.feedforward, options.dropout)
         self.encoder = self.make_encoder()
         self.register_buffer("places", waves(options.chunk + 2, dim), persistent=False)
         self.summary = nn.Parameter(0.02 * torch.randn(dim))
         self.style_condition = nn.Linear(self.condition_width, dim)
         self.style_action = nn.Linear(spec.action, dim)
-        self.style = nn.ModuleList(Layer(options) for _ in range(options.style_layers))
+        self.style = nn.ModuleList(PostNorm(*sizes) for _ in range(options.style_layers))
         self.style_out = nn.Linear(dim, 2 * options.latent)
 
         self.embed_latent, self.embed_condition = nn.Linear(options.latent, dim), nn.Linear(self.encoder.dim, dim)
         self.embed_place = nn.Parameter(0.02 * torch.randn(1 + config.encoder.frames, dim))
-        self.layers = nn.ModuleList(Layer(options) for _ in range(options.encoder_layers))
+        self.layers = nn.ModuleList(PostNorm(*sizes) for _ in range(options.encoder_layers))
         self.queries = nn.Parameter(torch.randn(options.chunk, dim))
-        self.decoder = nn.ModuleList(Layer(options, source=True) for _ in range(options.decoder_layers))
+        self.decoder = nn.ModuleList(PostNorm(*sizes, source=True) for _ in range(options.decoder_layers))
         self.norm, self.head = nn.LayerNorm(dim), nn.Linear(dim, spec.action)
         self.auxiliary = self.make_auxiliary(min(NEAR, self.window))
 
     @property
     def options(self) -> ACTConfig:
         return cast(ACTConfig, self.config.policy)
-
-    @property
-    def sampling(self) -> ACTSampling:
-        return self.options.sampling
 
     def posterior(self, condition: Tensor, actions: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and logarithm of the variance (B, Z) of the latent of normalised actions (B, T, A)."""
@@ -190,7 +166,7 @@ class ACT(LearnedPolicy):
         self, observation: Frame, memory: Memory, observed: np.ndarray | None = None, executed: int | None = None
     ) -> Chunk:
         chunk = super().plan(observation, memory, observed, executed)
-        if not self.sampling.ensemble:
+        if not self.options.sampling.ensemble:
             return chunk
         assert isinstance(memory, EnsembleMemory)
         fresh, batch = chunk.actions, len(memory.seeds)
@@ -202,7 +178,7 @@ class ACT(LearnedPolicy):
         for row in np.flatnonzero(memory.moved):  # what was planned for later is for now
             memory.average[row] = np.concatenate([memory.average[row, since:], np.zeros_like(fresh[row, :since])])
             memory.count[row] = np.concatenate([memory.count[row, since:], np.zeros_like(memory.count[row, :since])])
-        memory.average[seen] = blend(memory.average[seen], memory.count[seen], fresh[seen], self.sampling.decay)
+        memory.average[seen] = blend(memory.average[seen], memory.count[seen], fresh[seen], self.options.sampling.decay)
         memory.count[seen] += 1
         memory.moved = seen
         return Chunk(np.where(seen[:, None, None], memory.average, fresh), chunk.run)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import ClassVar, cast
 
 import numpy as np
@@ -17,16 +16,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mgp.config import AugmentationConfig, Sampling, TrainingConfig, not_negative, positive
+from mgp.config import Sampling, TrainingConfig, not_negative, positive
 from mgp.data.demonstrations import Demonstrations
 from mgp.data.spec import DataSpec
-from mgp.data.windows import Batch, Sample, Source, Trajectories, Windows
+from mgp.data.windows import Batch, Sample, Source, Trajectories, recorded
 from mgp.model.encoders.state import mlp
 from mgp.model.gpt import GPT, GPTConfig, draw
 from mgp.policies.base import Chunk, Frame, Memory
 from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig, released
 from mgp.policies.learned import Figures, LearnedMemory, LearnedPolicy, Stage
-from mgp.tokenizer import bpe
+from mgp.tokenizer.bpe import Skills
 from mgp.tokenizer.state_codes import StateCodes
 
 BLOCK = 512  # times that are encoded at once
@@ -87,8 +86,6 @@ class PRISE(LearnedPolicy):
     """
 
     Config = PRISEConfig
-    merges: Tensor  # (V - N, 2), -1 where nothing more was merged
-    table: Tensor  # (V, K, N) 1 where the k-th code of a token is n
 
     def __init__(self, config: RunConfig, spec: DataSpec):
         super().__init__(config, spec)
@@ -98,18 +95,13 @@ class PRISE(LearnedPolicy):
         self.embed = nn.Linear(self.encoder.dim, dim)
         self.gpt = GPT(options.gpt, config.encoder.frames)
         self.codes = StateCodes(options.codes, dim, options.hidden, spec.action)
-        self.skill = mlp((dim, options.hidden, options.hidden, options.vocabulary))
-        self.register_buffer("merges", torch.full((options.vocabulary - options.codes, 2), -1))
-        self.register_buffer("table", torch.zeros(options.vocabulary, options.ahead, options.codes))
+        self.choice = mlp((dim, options.hidden, options.hidden, options.vocabulary))
+        self.skills = Skills(options.codes, options.vocabulary, options.longest, options.frequency, options.ahead)
         self.auxiliary = self.make_auxiliary(options.ahead)
 
     @property
     def options(self) -> PRISEConfig:
         return cast(PRISEConfig, self.config.policy)
-
-    @property
-    def sampling(self) -> PRISESampling:
-        return self.options.sampling
 
     # --- training: codes, then (without gradients) skills, then the policy over them --------------------------------
 
@@ -118,9 +110,9 @@ class PRISE(LearnedPolicy):
         return (Stage("codes", options.steps, options.batch, options.learning_rate), *super().stages())
 
     def begin_stage(self, stage: Stage) -> dict[str, nn.Parameter]:
-        late = ("skill.", "codes.decoder.")
-        for name, parameter in self.named_parameters():
-            parameter.requires_grad_(name.startswith(late) if stage.name == "policy" else not name.startswith("skill."))
+        self.requires_grad_(stage.name == "codes")
+        self.choice.requires_grad_(stage.name == "policy")
+        self.codes.decoder.requires_grad_(True)
         return {name: parameter for name, parameter in self.named_parameters() if parameter.requires_grad}
 
     def source(self, stage: Stage, demonstrations: Demonstrations) -> Source:
@@ -136,45 +128,26 @@ class PRISE(LearnedPolicy):
 
     @torch.no_grad()
     def _learn_skills(self, demonstrations: Demonstrations) -> Tensor:
-        """Sets `merges`; returns the first token of what follows each time (T,)."""
-        options, config = self.options, self.config
+        """Joins the codes of the demonstrations; returns the token that begins at each time (T,)."""
         self.eval()
-        plain = Windows(demonstrations, config.encoder, AugmentationConfig(0, 0.0), config.training, 1)
         codes = []
-        for time in torch.arange(int(demonstrations.ends[-1])).split(BLOCK):
-            episode = demonstrations.episode_of(time)
-            times = demonstrations.history(time, config.encoder.history, 1, config.encoder.first)
-            looks = plain.look(times, Sample(time, episode, torch.zeros_like(time), None), torch.Generator())
-            actions = self.normal_actions(demonstrations.arrays["action"][time].to(self.device))
-            codes.append(self.codes.encode(self.states(self.condition(looks.to(self.device))), actions).cpu())
+        for looks, actions in recorded(demonstrations, self.config.encoder, BLOCK):
+            states = self.states(self.condition(looks.to(self.device)))
+            codes.append(self.codes.encode(states, self.normal_actions(actions.to(self.device))).cpu())
         strings = [part.tolist() for part in torch.cat(codes).split(demonstrations.lengths.tolist())]
-        merges = bpe.learn(strings, options.codes, options.vocabulary, options.longest, options.frequency)
-        self.merges.fill_(-1)[: len(merges)] = torch.tensor(merges, dtype=torch.long).reshape(-1, 2)
-        self.table.zero_()
-        for token, word in enumerate(self.words()):
-            for step, code in enumerate(word[: options.ahead]):
-                self.table[token, step, code] = 1.0
-        first = lru_cache(None)(lambda string: bpe.encode(string, merges, options.codes)[0])
-        reach = 2 * options.longest  # what lies further ahead does not change the first token, but in odd cases
-        return torch.tensor([first(tuple(one[at : at + reach])) for one in strings for at in range(len(one))])
-
-    def words(self) -> list[tuple[int, ...]]:
-        """The codes of each token that was learned."""
-        merges = [(left, right) for left, right in self.merges.tolist() if left >= 0]
-        return bpe.words(merges, self.options.codes)
+        return self.skills.learn(strings)
 
     def states(self, condition: Tensor) -> Tensor:
         """The condition (B, H, C) to the latent state (B, D)."""
         return self.gpt(self.embed(condition))[:, -1].float()
 
-    def skills(self, state: Tensor) -> Tensor:
+    def logits(self, states: Tensor) -> Tensor:
         """States (B, D) to logits of the tokens (B, V); those never learned are impossible."""
-        known = self.options.codes + (self.merges[:, 0] >= 0).sum()
-        unknown = torch.arange(self.options.vocabulary, device=state.device) >= known
-        return self.skill(state).float().masked_fill(unknown, -torch.inf)
+        return self.choice(states).float().masked_fill(~self.skills.known, -torch.inf)
 
     def loss(self, stage: Stage, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Figures]:
         actions, inside = self.normal_actions(batch.actions), batch.inside.float()  # (B, K, A), (B, K)
+        self.gpt.train(stage.name == "codes")  # frozen afterwards: no dropout
         with torch.set_grad_enabled(stage.name == "codes"):
             condition = self.condition(batch.looks, generator)
             states = self.states(condition).unflatten(0, (len(actions), -1))  # (B, K or K + 1, D)
@@ -183,15 +156,14 @@ class PRISE(LearnedPolicy):
             now = condition.unflatten(0, (len(actions), -1))[:, 0]
             auxiliary, more = self.auxiliary_loss(now, batch.actions)
             return loss + auxiliary, figures | more
-        logits, token = self.skills(states[:, 0]), batch.extra["token"]
+        logits, token = self.logits(states[:, 0]), batch.extra["token"]
         choice = F.cross_entropy(logits, token)
         uniform = torch.rand(logits.shape, generator=generator).clamp(1e-10, 1 - 1e-7).to(logits.device)
         share = (logits - (-uniform.log()).log()).softmax(-1)  # (B, V), of each skill by Gumbel's noise
         # every skill decodes code by code, and there are few codes: each is decoded once, for all skills that have it
-        weight = (share @ self.table.flatten(1)).unflatten(1, self.table.shape[1:])  # (B, K, N)
-        every = torch.arange(self.options.codes, device=logits.device).expand(*states.shape[:2], -1)
-        error = (self.codes.decode(states[:, :, None], every) - actions[:, :, None]).abs().sum(-1)
-        decoding = (weight * error * inside[..., None]).sum((1, 2)).mean()
+        weight = (share @ self.skills.table.flatten(1)).unflatten(1, self.skills.table.shape[1:])  # (B, K, N)
+        error = self.codes.errors(states, actions) * inside[..., None]
+        decoding = (weight * error).sum((1, 2)).mean()
         accuracy = (logits.argmax(-1) == token).float().mean()
         return choice + decoding, {"choice": choice, "decoding": decoding, "accuracy": accuracy}
 
@@ -220,8 +192,10 @@ class PRISE(LearnedPolicy):
 
     def _run(self, condition: Tensor, generators: Sequence[torch.Generator], pending: list[list[int]]) -> Tensor:
         """The next code of each row, of a new skill where none is left, as raw actions (O, 1, A)."""
-        state, words = self.states(condition), self.words()
-        for left, token in zip(pending, draw(self.skills(state), self.sampling.temperature, generators), strict=True):
+        state, words = self.states(condition), self.skills.words()
+        for left, token in zip(
+            pending, draw(self.logits(state), self.options.sampling.temperature, generators), strict=True
+        ):
             if not left:
                 left.extend(words[int(token)])
         codes = torch.tensor([left.pop(0) for left in pending], device=state.device)

@@ -24,6 +24,7 @@ from mgp.model.gpt import GPT, Cache, GPTConfig, draw
 from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig, released
 from mgp.policies.learned import Figures, Stage
 from mgp.policies.tokens import TokenPolicy
+from mgp.tokenizer.conv import CausalConv
 
 NEAR = 8  # actions that `training.auxiliary` regresses: those that are run
 
@@ -74,18 +75,6 @@ class QueSTConfig(PolicyConfig):
             raise ConfigError(f"chunk = {self.chunk} is no multiple of {per}, the product of autoencoder.strides")
 
 
-class CausalConv(nn.Module):
-    def __init__(self, dim: int, kernel: int, stride: int):
-        super().__init__()
-        self.before = kernel - 1
-        self.conv, self.norm = nn.Conv1d(dim, dim, kernel, stride), nn.LayerNorm(dim)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, D) to (B, T / stride, D); a place sees nothing after it."""
-        out = self.conv(F.pad(x.transpose(1, 2), (self.before, 0))).transpose(1, 2)
-        return F.mish(self.norm(out))
-
-
 class Autoencoder(nn.Module):
     """Normalised actions to tokens and back."""
 
@@ -124,9 +113,9 @@ class QueST(TokenPolicy):
     """Kept: 32 actions in 8 tokens, kernels, strides, levels, causal encoder, cross-attending decoder, L1; a prior that
     writes the tokens one by one, drawn from the 5 likeliest at temperature 1; 8 actions are run.
 
-    Smaller by default: widths 64 and 128 (release: 256, prior 384), a prior of 4 layers with 4 heads (6 of 6). Otherwise: the
-    convolutions are normalised place by place, so that they are causal; the prefix is a token a frame, in which an
-    instruction stands; positions are learned.
+    Smaller by default: widths 64 and 128 (release: 256, prior 384), a prior of 4 layers with 4 heads (6 of 6).
+    Otherwise: convolutions are normalised place by place, so that they are causal; the prefix is a token a frame, in
+    which an instruction stands; positions are learned.
     """
 
     Config = QueSTConfig
@@ -149,10 +138,6 @@ class QueST(TokenPolicy):
     @property
     def options(self) -> QueSTConfig:
         return cast(QueSTConfig, self.config.policy)
-
-    @property
-    def sampling(self) -> QueSTSampling:
-        return self.options.sampling
 
     def prefix(self, condition: Tensor) -> Tensor:
         """The condition (B, H, C) and the start, embedded (B, H + 1, D)."""
@@ -182,7 +167,7 @@ class QueST(TokenPolicy):
         cache, places, tokens = Cache(), self.prefix(condition), []
         for _ in range(self.tokenizer.tokens):
             logits = self.head(self.prior(places, cache)[:, -1])
-            tokens.append(draw(logits, self.sampling.temperature, generators, self.sampling.top))
+            tokens.append(draw(logits, self.options.sampling.temperature, generators, self.options.sampling.top))
             places = self.embed_token(tokens[-1])[:, None]
         return torch.stack(tokens, dim=1)
 

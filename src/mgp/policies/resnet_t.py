@@ -103,10 +103,6 @@ class ResNetT(LearnedPolicy):
     def options(self) -> ResNetTConfig:
         return cast(ResNetTConfig, self.config.policy)
 
-    @property
-    def sampling(self) -> ResNetTSampling:
-        return self.options.sampling
-
     def features(self, condition: Tensor) -> Tensor:
         """The condition (B, H, C) to a feature of each newest frame (B, history, D)."""
         tokens = self.embed(condition.unflatten(-1, (self.keys, -1))) + self.embed_key  # (B, H, keys, D)
@@ -124,10 +120,10 @@ class ResNetT(LearnedPolicy):
 
     def predict(self, condition: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
         logits, means, _ = self.head(self.features(condition)[:, -1])
-        mode = draw(logits, self.sampling.temperature, generators)
+        mode = draw(logits, self.options.sampling.temperature, generators)
         mean = means[torch.arange(len(means), device=means.device), mode]  # (O, A)
         noise = torch.stack([torch.randn(mean.shape[1:], generator=one) for one in generators]).to(mean.device)
-        return self.raw_actions(mean + self.sampling.noise * noise)[:, None]
+        return self.raw_actions(mean + self.options.sampling.noise * noise)[:, None]
 
 
 POLICY = ResNetT

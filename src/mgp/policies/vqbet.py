@@ -22,6 +22,7 @@ from mgp.model.gpt import GPT, GPTConfig, draw
 from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig, released
 from mgp.policies.learned import Figures, Stage
 from mgp.policies.tokens import TokenPolicy
+from mgp.sampling.losses import focal_loss
 
 SECOND = 0.5  # weight of every code after the first
 FOCAL = 2.0  # gamma
@@ -104,12 +105,6 @@ class ResidualAutoencoder(nn.Module):
         return flat.unflatten(1, (self.chunk, -1))
 
 
-def focal_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """Cross-entropy of logits (B, K) that cares less for what is known already, (B,)."""
-    likely = logits.log_softmax(-1).gather(-1, target[:, None]).squeeze(-1)
-    return -((1 - likely.exp()) ** FOCAL) * likely
-
-
 class VQBeT(TokenPolicy):
     """Kept: the auto-encoder (128, latent 512), 2 x 16 codes, L1 + 5 x commitment; the transformer (6 layers, 6 heads,
     120) over a window of frames, each of which guesses its chunk; focal loss, the second code x .5, the offset's L1
@@ -141,10 +136,6 @@ class VQBeT(TokenPolicy):
     @property
     def options(self) -> VQBeTConfig:
         return cast(VQBeTConfig, self.config.policy)
-
-    @property
-    def sampling(self) -> VQBeTSampling:
-        return self.options.sampling
 
     def chunks(self, actions: Tensor) -> Tensor:
         """Windows (B, past + T, ...) to the chunk of each frame (B, frames, T, ...)."""
@@ -181,7 +172,7 @@ class VQBeT(TokenPolicy):
         logits = self.logits(features)
         inside = self.chunks(batch.inside).flatten(0, 1).float()  # (B frames, T)
         weight = inside[:, 0] / inside[:, 0].sum().clamp_min(1)  # a frame before the episode says nothing
-        focal = [weight @ focal_loss(logits[:, index], codes[:, index]) for index in range(self.shape[0])]
+        focal = [weight @ focal_loss(logits[:, index], codes[:, index], FOCAL) for index in range(self.shape[0])]
         drawn = draw(logits.detach()[None], 1.0, [generator])[0]
         error = ((self.actions(features, drawn) - chunks).abs().mean(-1) * inside).sum() / inside.sum().clamp_min(1)
         auxiliary, more = self.auxiliary_loss(condition, batch.actions[:, self.past :])
@@ -191,7 +182,7 @@ class VQBeT(TokenPolicy):
 
     def predict(self, condition: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
         features = self.features(condition)[:, -1]
-        codes = draw(self.logits(features), self.sampling.temperature, generators)
+        codes = draw(self.logits(features), self.options.sampling.temperature, generators)
         return self.raw_actions(self.actions(features, codes))
 
 

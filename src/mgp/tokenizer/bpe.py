@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
 
 Merge = tuple[int, int]
 
@@ -60,3 +64,39 @@ def _merged(part: list[int], pair: Merge, token: int) -> list[int]:
         out.append(token if hit else part[at])
         at += 2 if hit else 1
     return out
+
+
+class Skills(nn.Module):
+    """A vocabulary that was learned, in buffers: V tokens of N codes."""
+
+    merges: Tensor  # (V - N, 2), -1 where nothing more was merged
+    table: Tensor  # (V, K, N) 1 where the k-th code of a token is n
+
+    def __init__(self, codes: int, vocabulary: int, longest: int, frequency: int, ahead: int):
+        """`ahead`: K, codes of each token in `table`."""
+        super().__init__()
+        self.codes, self.vocabulary, self.longest, self.frequency = codes, vocabulary, longest, frequency
+        self.register_buffer("merges", torch.full((vocabulary - codes, 2), -1))
+        self.register_buffer("table", torch.zeros(vocabulary, ahead, codes))
+
+    def learn(self, strings: Sequence[Sequence[int]]) -> Tensor:
+        """From strings of codes; returns the token that begins at each of their places, end to end (T,)."""
+        merges = learn(strings, self.codes, self.vocabulary, self.longest, self.frequency)
+        self.merges.fill_(-1)[: len(merges)] = torch.tensor(merges, dtype=torch.long).reshape(-1, 2)
+        self.table.zero_()
+        for token, word in enumerate(words(merges, self.codes)):
+            for step, code in enumerate(word[: self.table.shape[1]]):
+                self.table[token, step, code] = 1.0
+        first = lru_cache(None)(lambda string: encode(string, merges, self.codes)[0])
+        reach = 2 * self.longest  # what lies further ahead hardly ever changes the first token
+        return torch.tensor([first(tuple(one[at : at + reach])) for one in strings for at in range(len(one))])
+
+    def words(self) -> list[tuple[int, ...]]:
+        """The codes of each token."""
+        return words([(left, right) for left, right in self.merges.tolist() if left >= 0], self.codes)
+
+    @property
+    def known(self) -> Tensor:
+        """(V,) whether a token was learned."""
+        codes = torch.ones(self.codes, dtype=torch.bool, device=self.merges.device)
+        return torch.cat([codes, self.merges[:, 0] >= 0])

@@ -36,6 +36,11 @@ class StateCodes(nn.Module):
         """Codes (...) in states (..., D) to normalised actions (..., A)."""
         return self.decoder(states + self.codebook.lookup(codes)).float()
 
+    def errors(self, states: Tensor, actions: Tensor) -> Tensor:
+        """How far each code, decoded in states (B, K, D), is from the actions (B, K, A), (B, K, N)."""
+        decoded = self.decoder(states[:, :, None] + self.codebook.codes).float()
+        return (decoded - actions[:, :, None]).abs().sum(-1)
+
     def loss(
         self, states: Tensor, actions: Tensor, inside: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, dict[str, Tensor]]:
