@@ -147,18 +147,13 @@ class Trajectories(Windows):
 
     frames = 1
 
-    def draw(self, count: int, generator: torch.Generator) -> Batch:
-        sample, demos = self.choose(count, generator), self.demonstrations
-        actions = demos.action_windows(sample.time, self.length, sample.episode)
-        if sample.warps is not None:
-            actions = warp_actions(actions, sample.warps[sample.group])
+    def look(self, times: Tensor, sample: Sample, generator: torch.Generator) -> Looks:
+        demos, count = self.demonstrations, self.frames
         last = demos.ends[sample.episode][:, None] - 1
-        time = torch.minimum(sample.time[:, None] + torch.arange(self.frames), last).flatten()
-        episode, group = (part.repeat_interleave(self.frames) for part in (sample.episode, sample.group))
-        times = demos.history(time, self.encoder.history, 1, self.encoder.first)
-        looks = self.look(times, Sample(time, episode, group, sample.warps), generator)
-        extra = self.extra(sample, actions, generator)
-        return Batch(looks, actions, self._inside(sample.time, sample.episode), extra)
+        time = torch.minimum(sample.time[:, None] + torch.arange(count), last).flatten()
+        episode, group = (part.repeat_interleave(count) for part in (sample.episode, sample.group))
+        times = demos.history(time, self.encoder.history, self.encoder.first)
+        return super().look(times, Sample(time, episode, group, sample.warps), generator)
 
 
 def recorded(demonstrations: Demonstrations, encoder: EncoderConfig, block: int) -> Iterator[tuple[Looks, Tensor]]:
@@ -166,7 +161,7 @@ def recorded(demonstrations: Demonstrations, encoder: EncoderConfig, block: int)
     plain = Windows(demonstrations, encoder, AugmentationConfig(0, 0.0), TrainingConfig(), 1)
     for time in torch.arange(int(demonstrations.ends[-1])).split(block):
         sample = Sample(time, demonstrations.episode_of(time), torch.zeros_like(time), None)
-        times = demonstrations.history(time, encoder.history, 1, encoder.first)
+        times = demonstrations.history(time, encoder.history, encoder.first)
         yield plain.look(times, sample, torch.Generator()), demonstrations.arrays["action"][time]
 
 
