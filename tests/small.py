@@ -113,9 +113,9 @@ SMALLER: dict[str, dict[str, Any]] = {
         "policy.prior.dim": 16, "policy.prior.heads": 2, "policy.prior.layers": 2,
     },
     "vqbet": {
-        "encoder.history": 3, "policy.tokenizer.hidden": 16, "policy.tokenizer.latent": 16, "policy.tokenizer.steps": 6,
-        "policy.tokenizer.batch": 8, "policy.gpt.dim": 12, "policy.gpt.heads": 2, "policy.gpt.layers": 1,
-        "policy.hidden": 16,
+        "encoder.history": 3, "policy.chunk": 8, "policy.tokenizer.hidden": 16, "policy.tokenizer.latent": 16,
+        "policy.tokenizer.steps": 6, "policy.tokenizer.batch": 8, "policy.gpt.dim": 12, "policy.gpt.heads": 2,
+        "policy.gpt.layers": 1, "policy.hidden": 16,
     },
     "prise": {
         "policy.vocabulary": 24, "policy.frequency": 2, "policy.gpt.dim": 16, "policy.gpt.heads": 2,

@@ -24,7 +24,7 @@ def error(policy: LearnedPolicy, actions: int = 1) -> float:
     """Mean distance of the next actions from the demonstrated ones, normalised; always guessing the mean: about .6."""
     data = small.demonstrations()
     time = torch.arange(len(data.arrays["action"]))
-    times = data.history(time, policy.history, 1, policy.first)
+    times = data.history(time, policy.history, policy.first)
     frames = {key: data.arrays[key][times].numpy() for key in policy.observation_shapes}
     chunk = policy.plan(frames, policy.begin(range(len(time)))).actions[:, :actions]
     wanted = data.action_windows(time, actions, data.episode_of(time)).numpy()

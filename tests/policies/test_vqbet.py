@@ -31,7 +31,7 @@ def test_codes_decode_to_what_they_encode():
 
 
 def test_the_second_stage_moves_no_codebook():
-    policy = small.untrained(small.tiny_of("vqbet"))
+    policy = small.untrained(small.tiny_of("vqbet", **{"policy.chunk": 5}))
     stages, data = policy.stages(), small.demonstrations()
     before = []
     for stage in stages:
@@ -52,13 +52,13 @@ def test_focal_loss_of_a_known_case():
 
 
 def test_each_frame_has_the_chunk_that_follows_it():
-    policy = small.untrained(small.tiny_of("vqbet"))
+    policy = small.untrained(small.tiny_of("vqbet", **{"policy.chunk": 5}))
     assert (policy.past, policy.window) == (2, 7)
     assert policy.chunks(torch.arange(7)[None])[0].tolist() == [[0, 1, 2, 3, 4], [1, 2, 3, 4, 5], [2, 3, 4, 5, 6]]
 
 
 def test_the_offset_belongs_to_the_codes():
-    policy = small.untrained(small.tiny_of("vqbet"))
+    policy = small.untrained(small.tiny_of("vqbet", **{"policy.chunk": 5}))
     features, codes = torch.randn(4, 12), torch.randint(16, (4, 2), generator=keyed_generator(0))
     with torch.no_grad():
         offsets = policy.offset_head(features).view(4, 2, 16, 5, small.ACTION)
