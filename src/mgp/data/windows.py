@@ -5,7 +5,7 @@ B windows, H frames of a condition, F distinct frames, P points, T actions, A ac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 import torch
@@ -146,6 +146,10 @@ class Trajectories(Windows):
     """Windows whose frames go on with the actions: B * `frames` conditions, those of a window one after another."""
 
     frames = 1
+    labels: Mapping[str, Tensor] = {}  # what to say of each flat time (T, ...)
+
+    def extra(self, sample: Sample, actions: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+        return {name: values[sample.time] for name, values in self.labels.items()}
 
     def look(self, times: Tensor, sample: Sample, generator: torch.Generator) -> Looks:
         demos, count = self.demonstrations, self.frames

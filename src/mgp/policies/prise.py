@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from mgp.config import Sampling, TrainingConfig, not_negative, positive
 from mgp.data.demonstrations import Demonstrations
 from mgp.data.spec import DataSpec
-from mgp.data.windows import Batch, Sample, Source, Trajectories, recorded
+from mgp.data.windows import Batch, Source, Trajectories, recorded
 from mgp.model.encoders.state import mlp
 from mgp.model.gpt import GPT, GPTConfig, draw
 from mgp.policies.base import Chunk, Frame, Memory
@@ -66,13 +66,6 @@ class SkillMemory(LearnedMemory):
     pending: list[list[int]] = field(default_factory=list)  # codes of each episode's skill that are still to run
 
 
-class SkillWindows(Trajectories):
-    tokens: Tensor  # (T,) the skill that begins at each time
-
-    def extra(self, sample: Sample, actions: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
-        return {"token": self.tokens[sample.time]}
-
-
 class PRISE(LearnedPolicy):
     """Kept: a code an action, quantised with the latent state in view; latent dynamics of 3 steps, predicted by cosine;
     byte-pair encoding (200 tokens, at most 20 codes); then a policy over tokens on the frozen encoder, the decoder
@@ -117,13 +110,9 @@ class PRISE(LearnedPolicy):
 
     def source(self, stage: Stage, demonstrations: Demonstrations) -> Source:
         config, ahead = self.config, self.options.ahead
-        rest = (demonstrations, config.encoder, config.augmentation, config.training, ahead)
-        if stage.name == "codes":
-            states = Trajectories(*rest)
-            states.frames = ahead + 1
-            return states
-        source = SkillWindows(*rest)
-        source.frames, source.tokens = ahead, self._learn_skills(demonstrations)
+        source = Trajectories(demonstrations, config.encoder, config.augmentation, config.training, ahead)
+        source.frames = ahead + (stage.name == "codes")
+        source.labels = {"token": self._learn_skills(demonstrations)} if stage.name == "policy" else {}
         return source
 
     @torch.no_grad()
@@ -204,8 +193,13 @@ class PRISE(LearnedPolicy):
 
 POLICY = PRISE
 METHODS = {
+    # 9 minutes of one core, 4 of them for the codes
     "prise": Method(
-        PRISEConfig(), ENCODER, AUGMENTATION, TrainingConfig(early=2.0, auxiliary=5.0, learning_rate=1e-3), ABSOLUTE
+        PRISEConfig(),
+        ENCODER,
+        AUGMENTATION,
+        TrainingConfig(3000, early=2.0, auxiliary=5.0, learning_rate=1e-3),
+        ABSOLUTE,
     ),
     "paper-prise": released(
         PRISEConfig(hidden=1024, steps=200_000, batch=512, learning_rate=1e-4),

@@ -177,11 +177,12 @@ class QueST(TokenPolicy):
 
 POLICY = QueST
 METHODS = {
+    # 11 minutes of one core, 3 of them for the tokenizer
     "quest": Method(
         QueSTConfig(),
         ENCODER,
         AUGMENTATION,
-        TrainingConfig(batch=64, early=2.0, auxiliary=5.0, learning_rate=1e-3),
+        TrainingConfig(4000, 64, early=2.0, auxiliary=5.0, learning_rate=1e-3),
         ABSOLUTE,
     ),
     "paper-quest": released(

@@ -128,6 +128,7 @@ class ResNetT(LearnedPolicy):
 
 POLICY = ResNetT
 METHODS = {
+    # 11 minutes of one core
     "resnet-t": Method(
         ResNetTConfig(),
         replace(ENCODER, history=10),

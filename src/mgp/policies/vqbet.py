@@ -188,11 +188,12 @@ class VQBeT(TokenPolicy):
 
 POLICY = VQBeT
 METHODS = {
+    # 11 minutes of one core, one of them for the tokenizer
     "vqbet": Method(
         VQBeTConfig(),
         replace(ENCODER, history=5),
         AUGMENTATION,
-        TrainingConfig(batch=64, early=2.0, auxiliary=5.0, learning_rate=1e-3),
+        TrainingConfig(3000, 64, early=2.0, auxiliary=5.0, learning_rate=1e-3),
         ABSOLUTE,
     ),
     "paper-vqbet": released(
