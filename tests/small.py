@@ -113,6 +113,28 @@ SMALLER: dict[str, dict[str, Any]] = {
     "flow": _UNET,
     "mean-flow": _UNET,
     "mip": _UNET,
+    "act": {
+        "policy.chunk": 8, "policy.dim": 16, "policy.heads": 2, "policy.feedforward": 16, "policy.style_layers": 1,
+        "policy.encoder_layers": 1, "policy.latent": 4,
+    },
+    "quest": {
+        "policy.chunk": 16, "policy.autoencoder.dim": 16, "policy.autoencoder.heads": 2, "policy.autoencoder.steps": 6,
+        "policy.autoencoder.batch": 8, "policy.autoencoder.encoder_layers": 1, "policy.autoencoder.decoder_layers": 1,
+        "policy.prior.dim": 16, "policy.prior.heads": 2, "policy.prior.layers": 2,
+    },
+    "vqbet": {
+        "encoder.history": 3, "policy.chunk": 8, "policy.tokenizer.hidden": 16, "policy.tokenizer.latent": 16,
+        "policy.tokenizer.steps": 6, "policy.tokenizer.batch": 8, "policy.gpt.dim": 12, "policy.gpt.heads": 2,
+        "policy.gpt.layers": 1, "policy.hidden": 16,
+    },
+    "prise": {
+        "policy.vocabulary": 24, "policy.frequency": 2, "policy.gpt.dim": 16, "policy.gpt.heads": 2,
+        "policy.gpt.layers": 1, "policy.hidden": 16, "policy.steps": 6, "policy.batch": 8,
+    },
+    "resnet-t": {
+        "encoder.history": 3, "policy.gpt.dim": 16, "policy.gpt.heads": 2, "policy.gpt.head": 8,
+        "policy.gpt.layers": 1, "policy.hidden": 16,
+    },
 }  # fmt: skip
 
 

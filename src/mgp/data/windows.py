@@ -5,6 +5,7 @@ B windows, H frames of a condition, F distinct frames, P points, T actions, A ac
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 import torch
@@ -132,6 +133,40 @@ class Windows:
         time = start[:, None] + torch.arange(self.length)
         low, high = self.demonstrations.starts[episode][:, None], self.demonstrations.ends[episode][:, None]
         return (time >= low) & (time < high)
+
+
+class ActionWindows(Windows):
+    """Windows of actions alone, for a tokenizer: no frame is read."""
+
+    def look(self, times: Tensor, sample: Sample, generator: torch.Generator) -> Looks:
+        return Looks(None, {}, times[:, :0], None)
+
+
+class Trajectories(Windows):
+    """Windows whose frames go on with the actions: B * `frames` conditions, those of a window one after another."""
+
+    frames = 1
+    labels: Mapping[str, Tensor] = {}  # what to say of each flat time (T, ...)
+
+    def extra(self, sample: Sample, actions: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+        return {name: values[sample.time] for name, values in self.labels.items()}
+
+    def look(self, times: Tensor, sample: Sample, generator: torch.Generator) -> Looks:
+        demos, count = self.demonstrations, self.frames
+        last = demos.ends[sample.episode][:, None] - 1
+        time = torch.minimum(sample.time[:, None] + torch.arange(count), last).flatten()
+        episode, group = (part.repeat_interleave(count) for part in (sample.episode, sample.group))
+        times = demos.history(time, self.encoder.history, self.encoder.first)
+        return super().look(times, Sample(time, episode, group, sample.warps), generator)
+
+
+def recorded(demonstrations: Demonstrations, encoder: EncoderConfig, block: int) -> Iterator[tuple[Looks, Tensor]]:
+    """Every frame of the demonstrations with its history and its action (B, A), in order, nothing augmented."""
+    plain = Windows(demonstrations, encoder, AugmentationConfig(0, 0.0), TrainingConfig(), 1)
+    for time in torch.arange(int(demonstrations.ends[-1])).split(block):
+        sample = Sample(time, demonstrations.episode_of(time), torch.zeros_like(time), None)
+        times = demonstrations.history(time, encoder.history, encoder.first)
+        yield plain.look(times, sample, torch.Generator()), demonstrations.arrays["action"][time]
 
 
 def augment_cloud(

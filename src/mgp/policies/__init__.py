@@ -21,6 +21,11 @@ POLICIES = {
     "flow": "mgp.policies.flow",
     "mean-flow": "mgp.policies.mean_flow",
     "mip": "mgp.policies.mip",
+    "act": "mgp.policies.act",
+    "quest": "mgp.policies.quest",
+    "vqbet": "mgp.policies.vqbet",
+    "prise": "mgp.policies.prise",
+    "resnet-t": "mgp.policies.resnet_t",
 }
 
 

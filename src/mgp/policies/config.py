@@ -75,3 +75,10 @@ class Method:
     def config(self, name: str, task: TaskConfig, actions: Actions) -> RunConfig:
         config = RunConfig(name, 0, task, self.encoder, self.augmentation, self.training, self.policy)
         return config.changed(self.absolute) if actions == "absolute" else config
+
+
+def released(policy: PolicyConfig, training: TrainingConfig, history: int) -> Method:
+    """As the releases look at clouds: DP3's encoder in the world's frame, nothing augmented, plain training."""
+    encoder = EncoderConfig(history, frame="world", hidden=(64, 128, 256))
+    plain = dataclasses.replace(training, segment=1, ema_decay=0.0, precision="fp32")
+    return Method(policy, encoder, AugmentationConfig(points=0, cloud_noise=0.0), plain)

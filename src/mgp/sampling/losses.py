@@ -33,3 +33,9 @@ def token_loss(logits: Tensor, target: Tensor, weight: Tensor, soft: Tensor | No
         rows = torch.where((target >= len(soft))[:, None], end, rows)
         loss = -(rows * logits.log_softmax(-1)).sum(-1)
     return (loss * weight).sum() / weight.sum().clamp_min(1e-12)
+
+
+def focal_loss(logits: Tensor, target: Tensor, gamma: float) -> Tensor:
+    """Cross-entropy of logits (B, K) that cares less for what is known already, (B,)."""
+    likely = logits.log_softmax(-1).gather(-1, target[:, None]).squeeze(-1)
+    return -((1 - likely.exp()) ** gamma) * likely

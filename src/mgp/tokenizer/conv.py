@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 RESIDUAL_BLOCKS, DILATION_GROWTH = 2, 3  # of each stage, as in the lineage
@@ -79,3 +80,15 @@ def _quiet(layer: nn.Conv1d) -> nn.Conv1d:
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
     return layer
+
+
+class CausalConv(nn.Module):
+    def __init__(self, dim: int, kernel: int, stride: int):
+        super().__init__()
+        self.before = kernel - 1
+        self.conv, self.norm = nn.Conv1d(dim, dim, kernel, stride), nn.LayerNorm(dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, D) to (B, T / stride, D); a place sees nothing after it."""
+        out = self.conv(F.pad(x.transpose(1, 2), (self.before, 0))).transpose(1, 2)
+        return F.mish(self.norm(out))

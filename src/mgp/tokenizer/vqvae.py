@@ -110,9 +110,13 @@ class ActionTokenizer(nn.Module):
         return TokenizerLoss(total, reconstruction, commit, resets)
 
     def fingerprint(self) -> str:
-        """Hash of all weights and codes: a policy is bound to the tokenizer it was trained with."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-        return digest.hexdigest()
+        return fingerprint(self)
+
+
+def fingerprint(module: nn.Module) -> str:
+    """Hash of all weights and codes: a policy is bound to the tokenizer it was trained with."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
