@@ -130,3 +130,12 @@ def test_a_local_convolution_shows_a_token_its_neighbours_and_no_others():
     tokens[:, 2] = (tokens[:, 2] + 1) % CODES
     changed = (model(tokens, condition, executed) != base).any(-1).any(0)
     assert changed.tolist() == [False, True, True, True, False, False]
+
+
+@torch.no_grad()
+def test_logits_of_some_tokens_are_those_of_all():
+    model = transformer()
+    tokens, condition, executed = inputs()
+    wanted = torch.rand(BATCH, SIZE, generator=keyed_generator(1)) < 0.5
+    whole = model(tokens, condition, executed)
+    torch.testing.assert_close(model(tokens, condition, executed, wanted), whole[wanted])

@@ -133,8 +133,11 @@ class MaskedTransformer(nn.Module):
         self.norm_condition, self.norm_out = nn.LayerNorm(config.dim), nn.LayerNorm(config.dim)
         self.head = nn.Linear(config.dim, self.vocabulary.predicted)
 
-    def forward(self, tokens: Tensor, condition: Tensor, executed: Tensor) -> Tensor:
-        """Tokens (B, N) with [MASK]s, condition (B, H, C), executed (B,) tokens so far, to logits (B, N, K + 1)."""
+    def forward(self, tokens: Tensor, condition: Tensor, executed: Tensor, wanted: Tensor | None = None) -> Tensor:
+        """Tokens (B, N) with [MASK]s, condition (B, H, C), executed (B,) tokens so far, to logits (B, N, K + 1).
+
+        `wanted` (B, N): of these M tokens only, (M, K + 1), in training.
+        """
         vocabulary = self.vocabulary
         special = tokens >= vocabulary.codes
         x = self.embed_code(self.code_vectors[tokens.masked_fill(special, 0)] / self.code_scale)
@@ -156,5 +159,5 @@ class MaskedTransformer(nn.Module):
             allowed = tokens != vocabulary.pad
         for block in self.selfs:
             x = block(x, allowed=allowed)
-        x = self.norm_out(x)
+        x = self.norm_out(x if wanted is None else x[wanted])
         return self.head(x).float()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -10,7 +9,7 @@ from mgp.tokenizer.codebook import code_distances
 
 
 def soft_targets(codes: Tensor, temperature: float) -> Tensor | None:
-    """Distance-aware labels (K, K + 1): a code's near-duplicates share its probability. None for one-hot labels.
+    """Distance-aware labels (K + 1, K + 1): a code's near-duplicates share its probability. None for one-hot labels.
 
     Many codes decode to almost the same actions; to punish one for the other teaches the noise of the tokenizer.
     The unit of `temperature` is the mean squared distance between a code and its nearest neighbour.
@@ -18,20 +17,17 @@ def soft_targets(codes: Tensor, temperature: float) -> Tensor | None:
     if temperature == 0:
         return None
     soft = (-code_distances(codes) / temperature).softmax(1)
-    return F.pad(soft, (0, 1))  # no share for [END]
+    soft = F.pad(soft, (0, 1, 0, 1))  # [END] shares with none
+    soft[-1, -1] = 1.0
+    return soft
 
 
 def token_loss(logits: Tensor, target: Tensor, weight: Tensor, soft: Tensor | None) -> Tensor:
-    """Weighted mean cross-entropy. logits (B, N, K + 1), target and weight (B, N)."""
-    counted = weight > 0
-    logits, target, weight = logits[counted], target[counted], weight[counted]
+    """Weighted mean cross-entropy. logits (M, K + 1) of the M counted tokens, target and weight (M,)."""
     if soft is None:
         loss = F.cross_entropy(logits, target, reduction="none")
     else:
-        rows = soft[target.clamp_max(len(soft) - 1)]
-        end = F.one_hot(target.new_tensor(len(soft)), logits.shape[-1]).to(rows)
-        rows = torch.where((target >= len(soft))[:, None], end, rows)
-        loss = -(rows * logits.log_softmax(-1)).sum(-1)
+        loss = -(soft[target] * logits.log_softmax(-1)).sum(-1)
     return (loss * weight).sum() / weight.sum().clamp_min(1e-12)
 
 

@@ -136,10 +136,12 @@ class MGP(LearnedPolicy):
             return out.total, {"reconstruction": out.reconstruction, "commit": out.commit, "codes": in_use}
         condition = self.condition(batch.looks, generator)
         seen, target, weight = (batch.extra[name] for name in ("tokens", "target", "weight"))
-        logits = self.transformer(seen, condition, batch.extra["executed"])
+        counted = weight > 0
+        logits = self.transformer(seen, condition, batch.extra["executed"], counted)  # (M, K + 1)
+        seen, target, weight = seen[counted], target[counted], weight[counted]  # (M,)
         loss = token_loss(logits, target, weight, self._soft)
-        hidden = (seen == self.transformer.vocabulary.mask) & (weight > 0)
-        figures = {"accuracy": (logits.argmax(-1) == target)[hidden].float().mean()}
+        hidden = seen == self.transformer.vocabulary.mask
+        figures = {"accuracy": (logits[hidden].argmax(-1) == target[hidden]).float().mean()}
         auxiliary, more = self.auxiliary_loss(condition, batch.actions)
         return loss + auxiliary, figures | more
 
