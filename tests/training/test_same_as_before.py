@@ -31,8 +31,8 @@ HORIZON, ACTION, POINTS, LENGTHS = 24, 3, 16, (24, 24, 20, 17, 24)
 STATE = {"state": 7, "cloud": 9}
 META = {"actions": "displacement", "horizon": HORIZON, "hold_action": [0.0, 0.0, None]}
 
-# by how a machine rounds (`arithmetic`): recorded at commit a0b9d8d, before the house was rebuilt, and at 73b5e36, which
-# gives those bits, on another processor
+# by how a machine rounds (`arithmetic`): recorded at commit a0b9d8d, before the house was rebuilt, and at 73b5e36,
+# which gives those bits, on another processor
 BEFORE = {
     "f8767e8248e08bf5f89d0f911b17c632659f3b8df14fd90afba6b570e353243c": {
         "short-state": {
