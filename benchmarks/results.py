@@ -7,6 +7,9 @@
     dynamic        scenes that move: trained there, and zero-shot from the static task
     non-markovian  buttons pressed in an order that no frame tells
     sorting        a towel sorted by a light that went off, with and without missing observations
+    baselines      every method on three tasks, some on two more; `baselines dp3 act push` makes these lines only
+    baselines-missing, baselines-dynamic
+                   some of them with 35 % of the observations withheld, and in scenes that move
     edition        `edition TABLE REASON`: a fresh test block for a table, for a change of code that no preset shows
 
 Trains what is not trained yet (runs/), then evaluates, sampled as the preset says. A row pools the training seeds 0, 1
@@ -20,7 +23,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,7 @@ from mgp.errors import ConfigError, MGPError, UnknownNameError
 from mgp.evaluation import rows, seeds
 from mgp.evaluation.missing import Missing
 from mgp.evaluation.provenance import commit, reproducible
+from mgp.policies import methods as known_methods
 from mgp.policies.config import RunConfig
 from mgp.presets import get_config
 from mgp.runs import SUMMARY, Run, load_policy, run_path
@@ -47,6 +51,17 @@ STATIC = {  # each moving scene and the static task it is a twin of
     "pick-place-wall-wall": "pick-place-wall",
     "push": "push",
     "push-wall": "push-wall",
+}
+BASELINES = (
+    *METHODS,
+    *("bc", "dp", "dp3", "simple-dp3", "dp3-full", "consistency-policy", "flow-policy", "quest", "vqbet", "prise"),
+    *("act", "resnet-t", "mp1", "mip"),
+)
+STRONGEST = (*METHODS, "dp3", "flow-policy", "mp1", "act")  # on more tasks
+BLIND = (*METHODS, "dp3", "dp3-full", "act", "quest")  # without some observations, and where the scene moves
+COMPARED = {
+    **dict.fromkeys(("assembly", "push", "drawer-open"), BASELINES),
+    **dict.fromkeys(("disassemble", "pick-place"), STRONGEST),
 }
 VARIANTS: tuple[dict[str, Any], ...] = ({}, {"variant": "no-sm"}, {"variant": "full"})
 SWEEP = [{"temperature": value} for value in (0.25, 0.5, 1.0)] + [{"refine_steps": value} for value in (1, 3)]
@@ -109,12 +124,12 @@ def check_clean(name: str, what: str) -> None:
         raise ConfigError(f"{what} {name!r}, which cannot be checked out again: commit, and use a clean clone")
 
 
-def split(task: str) -> tuple[str, tuple[int, ...]]:
-    """Name and training seeds of "assembly@0,1"."""
+def split(task: str, trainings: tuple[int, ...] = TRAININGS) -> tuple[str, tuple[int, ...]]:
+    """Name and training seeds of "assembly@0,1", `trainings` of "assembly"."""
     name, at, chosen = task.partition("@")
     if at and not all(seed.isdecimal() for seed in chosen.split(",")):
         raise ConfigError(f"{task!r}: {chosen!r} is no training seed; write e.g. {name}@1 or {name}@0,1")
-    return name, tuple(sorted({int(seed) for seed in chosen.split(",")})) if at else TRAININGS
+    return name, tuple(sorted({int(seed) for seed in chosen.split(",")})) if at else trainings
 
 
 def runs(tasks: Iterable[str], methods: Sequence[str] = METHODS) -> Iterator[list[Run]]:
@@ -183,6 +198,34 @@ def sorting(tasks: list[str]) -> None:
             Table("sorting", 25).add_variants(group, probability)
 
 
+def baselines(words: list[str]) -> None:
+    """One training seed: sixteen methods on three tasks are two nights on two cores with three."""
+    for group in _compared(words, COMPARED):
+        Table("baselines").add(group, {})
+
+
+def baselines_missing(words: list[str]) -> None:
+    for group in _compared(words, dict.fromkeys(("assembly", "push"), BLIND)):
+        Table("baselines_missing", edition="baselines").add(group, {}, 0.35)
+
+
+def baselines_dynamic(words: list[str]) -> None:
+    scenes = dict.fromkeys((f"metaworld-dynamic/{name}" for name in ("push", "basketball")), BLIND)
+    for group in _compared(words, scenes):
+        Table("baselines_dynamic").add(group, {})
+
+
+def _compared(words: list[str], table: Mapping[str, Sequence[str]]) -> Iterator[list[Run]]:
+    """The runs of each method on each task of a table; of the methods and tasks that are named, if any are."""
+    chosen = [word for word in words if word in known_methods()]
+    for word in [word for word in words if word not in chosen] or table:
+        name, trainings = split(word, (0,))
+        if name not in table:
+            raise UnknownNameError("task of this table", name, table)
+        at = ",".join(map(str, trainings))
+        yield from runs([f"{name}@{at}"], chosen or table[name])
+
+
 def edition(words: list[str]) -> None:
     if len(words) < 2:
         raise ConfigError(f"`edition {' '.join(words)}`: name a table and say why it needs a fresh test block")
@@ -207,6 +250,9 @@ SETTINGS = {
     "dynamic": dynamic,
     "non-markovian": non_markovian,
     "sorting": sorting,
+    "baselines": baselines,
+    "baselines-missing": baselines_missing,
+    "baselines-dynamic": baselines_dynamic,
     "edition": edition,
 }
 

@@ -7,15 +7,19 @@ import types
 from pathlib import Path
 
 import pytest
-from benchmarks import clouds, contact_sheet, moving_scenes, so101_pictures, store, training
+from benchmarks import clouds, contact_sheet, moving_scenes, pairs, so101_pictures, store, training
 
+from mgp.evaluation.csv_table import changed
+from mgp.evaluation.episode import EpisodeResult
+from mgp.evaluation.record import Evaluation
+from mgp.policies import methods
 from mgp.runs import run_path
 
 SOURCE = Path(__file__).parents[1] / "benchmarks" / "results.py"
 
 
 def variant(config, sampling) -> str:
-    return "short" if config.method == "mgp-short" else sampling.variant
+    return "short" if config.method == "mgp-short" else getattr(sampling, "variant", config.method)
 
 
 @pytest.fixture
@@ -222,6 +226,57 @@ def test_a_small_run_of_each_benchmark(name, tmp_path, monkeypatch, capsys):
 
 def test_none_is_forgotten():
     modules = {path.stem for path in SOURCE.parent.glob("*.py")} - {"__init__", "__main__"}
-    assert modules == {*SMALL, "results"}, "a new benchmark needs a small run here"
+    assert modules == {*SMALL, "results", "pairs"}, "a new benchmark needs a small run here"
     listed = (SOURCE.parent / "__main__.py").read_text()
     assert all(name in listed for name in ("clouds", "store", "training")), "`make bench` runs what measures speed"
+
+
+def test_baselines_name_methods_and_tasks_and_have_one_training_seed(results):
+    assert results.main(["baselines", "dp3", "act", "push", "pick-place@1"]) == 0
+    assert results.trained == [
+        *[("metaworld/push", 0, method) for method in ("dp3", "act")],
+        *[("metaworld/pick-place", 1, method) for method in ("dp3", "act")],
+    ]
+    assert {row[0] for row in results.written} == {"baselines"}
+
+
+def test_every_method_that_is_no_papers_is_compared(results):
+    everything = {name for name in methods() if not name.startswith("paper-")}
+    assert set(results.COMPARED["assembly"]) == everything
+    assert set(results.COMPARED["pick-place"]) < everything
+
+
+def test_a_task_that_the_table_has_not_is_refused_before_anything_is_trained(results, capsys):
+    assert results.main(["baselines", "dp3", "stick-push"]) == 2
+    assert "unknown task of this table 'stick-push'" in capsys.readouterr().err
+    assert not results.trained
+
+
+def outcome(method: str, solved: set[int]) -> Evaluation:
+    episodes = tuple(EpisodeResult(seed, seed in solved, None, 200, 40) for seed in range(100_000, 100_006))
+    return Evaluation(method, "metaworld/push", "cloud", episodes)
+
+
+def test_pairs_count_the_episodes_of_two_policies(monkeypatch):
+    solved = {"MGP-Short": set(range(100_000, 100_005)), "dp3": {100_000, 100_005}}
+    line = {"task": "metaworld/push", "seeds": "0", "block": "0", "missing": "0.0"}
+    lines = [{**line, "method": "MGP-Short", "preset": "mgp-short"}, {**line, "method": "dp3", "preset": "dp3"}]
+    monkeypatch.setattr(pairs, "evaluation", lambda line: outcome(line["method"], solved[line["method"]]))
+    rows = pairs.pairs([*lines, {**lines[1], "block": "1"}])
+    assert [(row["method"], row["against"]) for row in rows] == [("dp3", "MGP-Short")]
+    assert {name: rows[0][name] for name in ("both", "only_method", "only_against", "neither", "p")} == {
+        "both": "1",
+        "only_method": "1",
+        "only_against": "4",
+        "neither": "0",
+        "p": "0.3750",
+    }
+
+
+def test_pairs_say_where_they_look(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    line = {"method": "MGP-Short", "preset": "mgp-short", "task": "metaworld/push", "seeds": "0", "block": "0"}
+    with changed(tmp_path / "results" / "baselines.csv", tuple(line)) as lines:
+        lines += [line, {**line, "method": "dp3", "preset": "dp3"}]
+    assert pairs.main([]) == 2
+    assert "push-dp3-seed0" in capsys.readouterr().err
