@@ -14,7 +14,6 @@ import numpy as np
 import torch
 import zarr
 
-import mgp  # noqa: F401  sets OpenMP's waiting policy
 from benchmarks.training import interleaved, table
 from mgp.data.demonstrations import Demonstrations, keyed_generator
 from mgp.data.lazy import LazyArray

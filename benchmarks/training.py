@@ -9,7 +9,6 @@ from statistics import median
 import torch
 from vector_quantize_pytorch import VectorQuantize
 
-import mgp  # noqa: F401  sets OpenMP's waiting policy
 from mgp.config import EncoderConfig
 from mgp.data.normalizer import Normalizer
 from mgp.data.spec import DataSpec

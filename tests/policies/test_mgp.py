@@ -328,3 +328,20 @@ def test_another_tokenizer_or_another_format_is_refused(tmp_path):
         load_checkpoint(folder)
     with pytest.raises(MGPError, match="is no checkpoint"):
         load_checkpoint(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(("variant", "encoded"), [("full", [1, 0, 0]), ("long", [1, 1, 1]), ("no-sm", [1, 1, 1])])
+def test_only_what_is_looked_at_is_encoded(variant, encoded):
+    """MGP-Full plans once: later observations are checked, and cost nothing more."""
+    policy = small.policy(small.tiny("long")).with_sampling(variant=variant)
+    counts: list[int] = []
+    policy.encoder.register_forward_hook(lambda *_: counts.append(1))
+    memory, found = policy.begin([0]), []
+    for step in range(3):
+        counts.clear()
+        policy.plan(small.frames(policy.config, 1, policy.frames, seed=step), memory)
+        found.append(len(counts))
+    assert found == encoded
+    broken = {key: np.full_like(value, np.nan) for key, value in small.frames(policy.config, 1, policy.frames).items()}
+    with pytest.raises(ObservationError, match="NaN"):
+        policy.plan(broken, memory)

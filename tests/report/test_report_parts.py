@@ -31,6 +31,9 @@ def test_paper_figures():
     assert paper_latency("MGP-Short") == (3, 135)
     assert paper_latency("MGP-Long") == (None, 80)
     assert paper_latency("random") == (None, None)
+    assert paper_latency("QueST") == (None, None), "it was timed on LIBERO only"
+    assert paper_latency("QueST", "LIBERO-90") == (17, None)
+    assert paper_latency("MGP-Short", "LIBERO-90") == (5, None)
 
 
 def test_a_policy_of_another_task_has_no_figure_in_the_paper():

@@ -28,11 +28,16 @@ def changed(path: Path, columns: Sequence[str]) -> Iterator[list[Line]]:
         if lines == before and path.exists():
             return
         names += [name for name in dict.fromkeys(name for line in lines for name in line) if name not in names]
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
-        write_atomic(path, text.getvalue().encode())
+        write(path, names, lines)
+
+
+def write(path: Path, columns: Sequence[str], lines: Sequence[Line]) -> None:
+    """The whole table."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    write_atomic(path, text.getvalue().encode())
 
 
 def read(path: Path) -> tuple[list[str], list[Line]]:

@@ -63,17 +63,10 @@ def measure(
     """Time one full-length episode. `threads=None`: torch's default. Run it while no workers are busy."""
     import torch
 
-    clock = _Clock()
-    timed = cast(Policy, _TimedPolicy(policy, clock)), [cast(RobotEnv, _TimedEnv(env, clock))]
     with watched(rest) as machine, torch_threads(threads or torch.get_num_threads()):
-        for _ in range(warm_up):  # the first plans allocate and choose kernels
-            driver = policy.reset([seed])
-            driver.see(0, env.reset(seed=seed)[0])
-            driver.plan()
-        rollout(*timed, [seed], full_length=True)
+        first_plans(policy, env, seed, warm_up)
+        thinking, looking = episode_times(policy, env, seed)
         used = torch.get_num_threads()
-    thinking = np.array(clock.plans) * 1e3
-    looking = np.array(clock.looks) * 1e3
     return Latency(
         threads=used,
         replans=len(thinking),
@@ -82,6 +75,22 @@ def measure(
         idle=machine.idle,
         others=machine.cores,
     )
+
+
+def first_plans(policy: Policy, env: RobotEnv, seed: int, count: int) -> None:
+    """So many plans of an episode's first frame, untimed: the first ones allocate and choose kernels."""
+    for _ in range(count):
+        driver = policy.reset([seed])
+        driver.see(0, env.reset(seed=seed)[0])
+        driver.plan()
+
+
+def episode_times(policy: Policy, env: RobotEnv, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Milliseconds of each plan of one full-length episode, and of the looks before it; both (replans,)."""
+    clock = _Clock()
+    timed = cast(Policy, _TimedPolicy(policy, clock)), [cast(RobotEnv, _TimedEnv(env, clock))]
+    rollout(*timed, [seed], full_length=True)
+    return np.array(clock.plans) * 1e3, np.array(clock.looks) * 1e3
 
 
 def measure_both(policy: Policy, env: RobotEnv, seed: int) -> list[Latency]:

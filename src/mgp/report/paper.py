@@ -44,10 +44,10 @@ def paper_level(task: str) -> str:
     return next((row["level"] for row in _rows("paper_metaworld.csv") if row["task"] == name), "")
 
 
-def paper_latency(method: str) -> tuple[float | None, float | None]:
-    """Milliseconds per step and per sequence, as far as the paper gives them."""
+def paper_latency(method: str, benchmark: str = "Meta-World") -> tuple[float | None, float | None]:
+    """Milliseconds per step and per sequence, as far as the paper gives them; it has QueST on LIBERO only."""
     for row in _rows("paper_latency.csv"):
-        if row["method"] == method:
+        if (row["benchmark"], row["method"]) == (benchmark, method):
             step, sequence = row["ms_per_step"], row["ms_per_sequence"]
             return float(step) if step else None, float(sequence) if sequence else None
     return None, None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm import tqdm
 
 from mgp.config import flat
@@ -86,15 +86,7 @@ class Trainer:
         else:  # what earlier stages learned must be there before this one begins
             restore(resume, self.policy)
         last = number == len(self.policy.stages()) - 1
-        parameters = self.policy.begin_stage(stage)
-        source = self.policy.source(stage, self.demonstrations)
-        optimizer = torch.optim.AdamW(
-            list(parameters.values()),
-            lr=stage.learning_rate,
-            weight_decay=stage.weight_decay,
-            betas=(0.9, 0.99),
-            fused=True,
-        )
+        parameters, source, optimizer = self._begin(stage)
         if resume:
             self.average = restore(resume, self.policy, optimizer)
         fitting = self.minutes is not None and last and stage.name not in self.progress.totals
@@ -141,6 +133,19 @@ class Trainer:
             bar.close()
             if log:
                 log.close()
+
+    def _begin(self, stage: Stage) -> tuple[dict[str, nn.Parameter], Source, torch.optim.Optimizer]:
+        """What the stage trains, on what, and with what."""
+        parameters = self.policy.begin_stage(stage)
+        source = self.policy.source(stage, self.demonstrations)
+        optimizer = torch.optim.AdamW(
+            list(parameters.values()),
+            lr=stage.learning_rate,
+            weight_decay=stage.weight_decay,
+            betas=(0.9, 0.99),
+            fused=True,
+        )
+        return parameters, source, optimizer
 
     def _update(
         self, number: int, stage: Stage, source: Source, parameters: dict, optimizer: torch.optim.Optimizer, total: int

@@ -5,6 +5,7 @@ B episodes, O of them with an observation, H frames, N tokens, A action width.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -221,15 +222,19 @@ class MGP(LearnedPolicy):
         if not isinstance(memory, LongMemory) or memory.planner is None:
             raise ConfigError("MGP-Short keeps no plan that could be edited: ask an MGP-Long (horizon = 'long')")
         looks, seen = self.look(observation, memory, observed)
-        condition = None if looks is None else self.condition(looks)
+
+        @functools.cache  # MGP-Full, and a plan that is over, ask for no logits: then nothing is encoded
+        def condition() -> Tensor:
+            assert looks is not None, "no episode was observed, so none is replanned"
+            return self.condition(looks)
+
         return (
             memory.planner,
-            lambda tokens, executed: self._logits(tokens, condition, executed),
+            lambda tokens, executed: self._logits(tokens, condition(), executed),
             torch.from_numpy(seen),
         )
 
-    def _logits(self, tokens: Tensor, condition: Tensor | None, executed: Tensor) -> Tensor:
-        assert condition is not None, "no episode was observed, so none is replanned"
+    def _logits(self, tokens: Tensor, condition: Tensor, executed: Tensor) -> Tensor:
         return self.transformer(tokens.to(self.device), condition, executed.to(self.device)).cpu()
 
     def actions(self, tokens: Tensor) -> Tensor:
