@@ -102,7 +102,8 @@ FLOOR = {"flow-policy", "mp1"}
 
 @pytest.mark.parametrize("method", [method for method in fit.METHODS if method not in FLOOR])
 def test_a_policy_learns_an_episode_by_heart(method):
-    config = config_of(method, **{"training.steps": 100, "training.batch": 16, "encoder.dim": 16})
+    steps = 200 if method == "dp" else 100  # it learns the noise instead of the actions, which takes longer
+    config = config_of(method, **{"training.steps": steps, "training.batch": 16, "encoder.dim": 16})
     _, losses = fit.fit(config, small.demonstrations(lengths=(24,)), learning_rate=1e-2)
     loss = losses[list(losses)[-1]]
     assert np.mean(loss[-10:]) < 0.5 * np.mean(loss[:5])
@@ -405,7 +406,7 @@ def test_whatever_there_is_to_see_is_trained_on_saved_and_acted_on(method, kind,
     data = seen(kind)
     steps = {"training.steps": 2, "training.batch": 4}
     policy, losses = fit.fit(config_of(method, **steps, **{"encoder.frame": "world"}), data)
-    assert np.isfinite(losses["policy"]).all()
+    assert all(np.isfinite(one).all() for one in losses.values())  # a loss for each stage, whatever they are called
     assert policy.observation_shapes == {
         key: tuple(one.shape[1:]) for key, one in data.arrays.items() if key != "action"
     }
