@@ -90,7 +90,7 @@ def trained(method: str, observation: str, history: int, first: bool, run: int) 
 # every case, the others one with frames between two plans that are never seen, and one where plans share frames.
 EVERY = [(first, history, run) for first in (False, True) for history in (1, 2, 3, 5) for run in (2, 6)]
 SOME = [(False, 1, 6), (True, 3, 2)]
-STEPWISE = [name for name in fit.METHODS if small.tiny_of(name).policy.sampling.execution_horizon == 1]
+STEPWISE = [name for name in small.METHODS if small.tiny_of(name).policy.sampling.execution_horizon == 1]
 
 
 def runs(method: str, run: int) -> int:
@@ -105,7 +105,11 @@ def test_who_looks_at_every_step():
             trained(method, "state", 2, False, 2)
 
 
-CASES = [(method, *case) for method in fit.METHODS for case in (EVERY if method in ("bc", "mgp-long") else SOME)]
+CASES = [
+    pytest.param(method, *case, marks=pytest.mark.xdist_group(method))
+    for method in small.METHODS
+    for case in (EVERY if method in ("bc", "mgp-long") else SOME)
+]
 
 
 @pytest.mark.parametrize(("method", "first", "history", "run"), CASES)
@@ -120,7 +124,7 @@ def test_acting_frame_by_frame_equals_evaluation(method, first, history, run):
     assert np.array_equal(kept[Missing()], kept[Missing(0.5)]) == (method == "dp3-full")
 
 
-@pytest.mark.parametrize("method", fit.METHODS)
+@small.every_method
 def test_acting_on_clouds_equals_evaluation(method):
     policy = trained(method, "cloud", 3, True, runs(method, 2))
     for missing in (Missing(), Missing(0.5)):
@@ -128,13 +132,15 @@ def test_acting_on_clouds_equals_evaluation(method):
         np.testing.assert_array_equal(acted(policy, 4, missing, "cloud"), expected)
 
 
-@pytest.mark.parametrize("method", fit.METHODS)
+@small.every_method
 def test_only_the_frames_a_plan_sees_are_looked_at(method):
     """In an evaluation a look may be dear; the first frame is looked at once."""
-    sparse, dense = ([0, 5, 6, 11, 12, 17, 18, 23, 24], list(range(25)))  # after 24 of 26 steps the last plan is made
-    for history, run, looks in ((2, 6, sparse), (5, 2, dense)):
+    seen = [[0, 6, 12, 18, 24], list(range(25))]  # of SOME; after 24 of 26 steps the last plan is made
+    if method == "bc":
+        seen.append([0, 5, 6, 11, 12, 17, 18, 23, 24])
+    for (first, history, run), looks in zip([*SOME, (True, 2, 6)], seen, strict=False):
         env = Waves()
-        rollout(trained(method, "state", history, True, runs(method, run)), [env], [4])
+        rollout(trained(method, "state", history, first, runs(method, run)), [env], [4])
         assert env.looks == (list(range(STEPS)) if method in STEPWISE else looks)
 
 
@@ -358,9 +364,9 @@ def test_the_executed_prefix_is_byte_identical_whatever_part_of_a_chunk_is_run()
     assert not np.array_equal(trace.tokens[0], trace.tokens[-1])
 
 
-@pytest.mark.parametrize("method", fit.METHODS)
+@small.every_method
 def test_batched_evaluation_equals_episodes_alone(method):
-    policy = trained(method, "state", 2, True, runs(method, 2))
+    policy = trained(method, "state", 3, True, runs(method, 2))
     missing, seeds = Missing(0.4), (4, 5, 6)
     together = [Waves() for _ in seeds]
     rollout(policy, together, seeds, missing=missing, full_length=True)
