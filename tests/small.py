@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from mgp.config import AugmentationConfig, EncoderConfig, TaskConfig, TrainingConfig
@@ -81,6 +82,15 @@ def tiny(horizon: str = "short", observation: str = "state", **changes: Any) -> 
     return config.changed(changes)
 
 
+# What a test of all policies runs. `paper-*` are the same policies, only larger, and simple-dp3 is dp3 with one block a
+# stage (tests/model/test_unet.py).
+METHODS = [name for name in methods() if not name.startswith("paper-") and name != "simple-dp3"]
+# All tests of a method in one process, which trains it once.
+every_method = pytest.mark.parametrize(
+    "method", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in METHODS]
+)
+
+
 def tiny_of(method: str, observation: str = "state", **changes: Any) -> RunConfig:
     """Any registered method, with little data and few steps; its own sizes, unless `SMALLER` says otherwise."""
     task = TaskConfig("metaworld/reach", observation, demonstrations=len(LENGTHS))  # type: ignore[arg-type]
@@ -107,8 +117,8 @@ SMALLER: dict[str, dict[str, Any]] = {
         "policy.transformer.dim": 16, "policy.transformer.heads": 2,
     },
     "bc": {"policy.hidden": (16,)},
-    "diffusion": _UNET,
-    "open-loop": _UNET,
+    "diffusion": {**_UNET, "policy.sampling.steps": 3},
+    "open-loop": {**_UNET, "policy.sampling.steps": 3},
     "consistency": {**_UNET, "policy.teacher_steps": 6},
     "flow": _UNET,
     "mean-flow": _UNET,

@@ -19,7 +19,8 @@ class UnknownNameError(ConfigError):
 
     def __init__(self, kind: str, name: str, valid: Iterable[str]):
         self.arguments = kind, name, valid = kind, name, sorted(valid)
-        near = difflib.get_close_matches(name, valid, n=1, cutoff=0.4)
+        near = difflib.get_close_matches(name, valid, n=3, cutoff=0.4)
+        near.sort(key=lambda one: sorted(one) != sorted(name))  # letters that changed places come first: mpg, mgp
         hint = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(f"unknown {kind} {name!r}.{hint} Valid: {', '.join(valid)}.")
 

@@ -1,13 +1,12 @@
-"""The causal transformer: what it may see, decoding with a cache, drawing tokens."""
+"""The causal transformer: what it may see, decoding with a cache."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from mgp.data.demonstrations import keyed_generator
 from mgp.errors import ConfigError
-from mgp.model.gpt import GPT, Cache, GPTConfig, draw
+from mgp.model.gpt import GPT, Cache, GPTConfig
 
 
 def model(**changes) -> GPT:
@@ -48,14 +47,3 @@ def test_wider_heads_and_too_many_places():
         gpt(torch.randn(2, 4, 10))
     with pytest.raises(ConfigError, match="no multiple of heads"):
         GPTConfig(10, 4)
-
-
-def test_tokens_are_drawn_from_the_likeliest_each_row_by_its_own_generator():
-    logits = torch.randn(3, 20)
-    allowed = logits.topk(5).indices
-    rows = [draw(logits, 1.0, [keyed_generator(s, i) for i in range(3)], top=5) for s in range(100)]
-    for row, good in zip(torch.stack(rows, 1), allowed, strict=True):
-        assert set(row.tolist()) == set(good.tolist())
-    alone = [draw(logits[i : i + 1], 1.0, [keyed_generator(7, i)], top=5)[0] for i in range(3)]
-    assert torch.stack(alone).equal(draw(logits, 1.0, [keyed_generator(7, i) for i in range(3)], top=5))
-    assert draw(logits, 0.0, [], top=5).equal(logits.argmax(-1))

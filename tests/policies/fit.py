@@ -8,12 +8,10 @@ import torch
 
 import small
 from mgp.data.demonstrations import Demonstrations, keyed_generator
-from mgp.policies import methods, policy_class
+from mgp.policies import policy_class
 from mgp.policies.config import RunConfig
 from mgp.policies.learned import LearnedPolicy, Stage
 from mgp.training.loop import GRADIENT_NORM
-
-METHODS = [name for name in methods() if not name.startswith("paper-")]  # those are the same policies, only larger
 
 
 def step(policy: LearnedPolicy, stage: Stage, source: Any, optimizer: torch.optim.Optimizer, seed: int) -> float:

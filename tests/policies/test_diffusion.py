@@ -17,6 +17,12 @@ from mgp.policies.diffusion import make_scheduler
 from mgp.policies.open_loop import FirstWindows
 
 SPEC = DataSpec({"state": (9,), "cloud": (512, 3)}, 4, 200, "displacement", (0.0, 0.0, 0.0, None))
+STEPS = {"dp": 100, "dp3": 10, "simple-dp3": 10, "dp3-full": 10}  # of denoising; `small` has fewer
+
+
+@pytest.mark.parametrize("method", STEPS)
+def test_steps_of_denoising_are_the_released_ones(method):
+    assert methods()[method].policy.sampling.steps == STEPS[method]
 
 
 def generators(count: int) -> list[torch.Generator]:
@@ -25,14 +31,13 @@ def generators(count: int) -> list[torch.Generator]:
 
 @pytest.mark.parametrize("method", ["dp", "dp3"])
 def test_sampling_is_the_schedulers_own_step_by_step(method):
-    made = small.untrained(small.tiny_of(method))
+    made = small.untrained(small.tiny_of(method, **{"policy.sampling.steps": STEPS[method]}))
     denoisers.plant(made, lambda x, step: torch.sin(3 * x) * (1 + step / 50))
     condition = torch.zeros(3, made.condition_width)
     with torch.inference_mode():
         ours = made.sample(condition, generators(3))
-    scheduler, steps = make_scheduler(made.options), made.options.sampling.steps
-    assert steps == {"dp": 100, "dp3": 10}[method]
-    scheduler.set_timesteps(steps)
+    scheduler = make_scheduler(made.options)
+    scheduler.set_timesteps(STEPS[method])
     for row, generator in enumerate(generators(3)):  # each alone, so that none depends on its neighbours
         x = torch.randn((1, made.window, made.spec.action), generator=generator)
         for step in scheduler.timesteps:
@@ -42,7 +47,7 @@ def test_sampling_is_the_schedulers_own_step_by_step(method):
 
 def test_ddim_is_the_published_formula():
     """x_{t-1} = sqrt(a') x0 + sqrt(1 - a') eps, without fresh noise."""
-    made = small.untrained(small.tiny_of("dp3"))
+    made = small.untrained(small.tiny_of("dp3", **{"policy.sampling.steps": STEPS["dp3"]}))
     clean = torch.rand(1, made.window, made.spec.action) - 0.5
     planted = denoisers.plant(made, lambda x, step: clean + 0.3 * torch.tanh(x))
     with torch.inference_mode():
@@ -58,7 +63,7 @@ def test_ddim_is_the_published_formula():
 
 @pytest.mark.parametrize("method", ["dp", "dp3"])
 def test_a_network_that_knows_the_actions_recovers_them(method):
-    made = small.untrained(small.tiny_of(method))
+    made = small.untrained(small.tiny_of(method, **{"policy.sampling.steps": STEPS[method]}))
     clean = torch.rand(3, made.window, made.spec.action) * 1.6 - 0.8
     alphas = made.scheduler.alphas_cumprod
 
@@ -71,9 +76,9 @@ def test_a_network_that_knows_the_actions_recovers_them(method):
     torch.testing.assert_close(found, clean, atol=1e-3, rtol=0)
 
 
-@pytest.mark.parametrize("method", ["dp", "dp3", "simple-dp3", "dp3-full"])
+@pytest.mark.parametrize("method", STEPS)
 def test_learns_a_toy_set_by_heart(method):
-    share, _ = denoisers.overfit(method, 150 if method == "dp" else 80)
+    share, _ = denoisers.overfit(method, 150 if method == "dp" else 80, **{"policy.sampling.steps": STEPS[method]})
     assert share < 0.25
 
 

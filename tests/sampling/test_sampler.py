@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mgp.data.demonstrations import keyed_generator
-from mgp.sampling.sampler import KNOWN, confidence_of, gumbel_max, likeness, lowest, refine
+from mgp.sampling.sampler import KNOWN, confidence_of, draw, gumbel_max, likeness, lowest, refine
 from mgp.sampling.schedule import mask_counts, training_ratio
 
 CODES, MASK = 12, 14
@@ -95,6 +95,17 @@ def test_gumbel_max_follows_the_softmax_distribution(temperature):
     expected = (planted / temperature).softmax(0) * draws
     chi2 = ((tokens.flatten().bincount(minlength=5) - expected) ** 2 / expected).sum()
     assert chi2 < 18.5  # 4 degrees of freedom, p = .001
+
+
+def test_tokens_are_drawn_from_the_likeliest_each_row_by_its_own_generator():
+    logits = torch.randn(3, 20)
+    allowed = logits.topk(5).indices
+    rows = [draw(logits, 1.0, [keyed_generator(s, i) for i in range(3)], top=5) for s in range(100)]
+    for row, good in zip(torch.stack(rows, 1), allowed, strict=True):
+        assert set(row.tolist()) == set(good.tolist())
+    alone = [draw(logits[i : i + 1], 1.0, [keyed_generator(7, i)], top=5)[0] for i in range(3)]
+    assert torch.stack(alone).equal(draw(logits, 1.0, [keyed_generator(7, i) for i in range(3)], top=5))
+    assert draw(logits, 0.0, [], top=5).equal(logits.argmax(-1))
 
 
 def test_draws_differ_by_position_round_and_seed():

@@ -1,11 +1,10 @@
-"""A small causal transformer, and how tokens are drawn from it: shared by the policies that speak in tokens.
+"""A small causal transformer, shared by the policies that speak in tokens.
 
-B batch, N new places, M places there are, D model width, V vocabulary.
+B batch, N new places, M places there are, D model width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -14,7 +13,6 @@ from torch import Tensor, nn
 from mgp.config import not_negative, positive
 from mgp.errors import ConfigError
 from mgp.model.transformer import Attention, attend
-from mgp.sampling.sampler import gumbel_max
 
 
 @dataclass(frozen=True)
@@ -99,12 +97,3 @@ class GPT(nn.Module):
             if cache is not None:
                 cache.layers[index : index + 1] = [kept]
         return self.norm(x)
-
-
-def draw(logits: Tensor, temperature: float, generators: Sequence[torch.Generator], top: int = 0) -> Tensor:
-    """Logits (B, ..., V) to tokens (B, ...), each row by its own generator; only the `top` likeliest, 0 = any."""
-    logits = logits.float()
-    if 0 < top < logits.shape[-1]:
-        least = logits.topk(top, dim=-1).values[..., -1:]
-        logits = logits.masked_fill(logits < least, -torch.inf)
-    return gumbel_max(logits, temperature, generators)

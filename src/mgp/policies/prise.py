@@ -21,12 +21,13 @@ from mgp.data.demonstrations import Demonstrations
 from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch, Source, Trajectories, recorded
 from mgp.model.encoders.state import mlp
-from mgp.model.gpt import GPT, GPTConfig, draw
+from mgp.model.gpt import GPT, GPTConfig
+from mgp.model.state_codes import StateCodes
 from mgp.policies.base import Chunk, Frame, Memory
 from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig, released
 from mgp.policies.learned import Figures, LearnedMemory, LearnedPolicy, Stage
+from mgp.sampling.sampler import draw
 from mgp.tokenizer.bpe import Skills
-from mgp.tokenizer.state_codes import StateCodes
 
 BLOCK = 512  # times that are encoded at once
 

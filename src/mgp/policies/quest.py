@@ -20,10 +20,11 @@ from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch
 from mgp.errors import ConfigError
 from mgp.extras import needed
-from mgp.model.gpt import GPT, Cache, GPTConfig, draw
+from mgp.model.gpt import GPT, Cache, GPTConfig
 from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig, released
 from mgp.policies.learned import Figures, Stage
 from mgp.policies.tokens import TokenPolicy
+from mgp.sampling.sampler import draw
 from mgp.tokenizer.conv import CausalConv
 
 NEAR = 8  # actions that `training.auxiliary` regresses: those that are run

@@ -19,9 +19,10 @@ from mgp.config import Sampling, TrainingConfig, not_negative, positive
 from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch
 from mgp.model.encoders.state import mlp
-from mgp.model.gpt import GPT, GPTConfig, draw
+from mgp.model.gpt import GPT, GPTConfig
 from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig, released
 from mgp.policies.learned import Figures, LearnedPolicy, Stage
+from mgp.sampling.sampler import draw
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,12 @@ from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch
 from mgp.extras import needed
 from mgp.model.encoders.state import mlp
-from mgp.model.gpt import GPT, GPTConfig, draw
+from mgp.model.gpt import GPT, GPTConfig
 from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig, released
 from mgp.policies.learned import Figures, Stage
 from mgp.policies.tokens import TokenPolicy
 from mgp.sampling.losses import focal_loss
+from mgp.sampling.sampler import draw
 
 SECOND = 0.5  # weight of every code after the first
 FOCAL = 2.0  # gamma

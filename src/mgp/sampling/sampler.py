@@ -35,6 +35,15 @@ def gumbel_max(logits: Tensor, temperature: float, generators: Generators) -> Te
     return (logits / temperature + noise).argmax(-1)
 
 
+def draw(logits: Tensor, temperature: float, generators: Generators, top: int = 0) -> Tensor:
+    """Logits (B, ..., V) to tokens (B, ...), each row by its own generator; only the `top` likeliest, 0 = any."""
+    logits = logits.float()
+    if 0 < top < logits.shape[-1]:
+        least = logits.topk(top, dim=-1).values[..., -1:]
+        logits = logits.masked_fill(logits < least, -torch.inf)
+    return gumbel_max(logits, temperature, generators)
+
+
 def likeness(codes: Tensor, width: float) -> Tensor | None:
     """How far codes (K, D) stand for one another, (K, K) from 0 to 1; None if each stands for itself alone."""
     return torch.exp(-code_distances(codes) / width) if width else None
