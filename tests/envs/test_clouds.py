@@ -29,7 +29,17 @@ def exhaustively(env) -> np.ndarray:
     return whole(data, env.robot_state()[:3].astype(np.float32), (env._seed, env._steps))
 
 
-@pytest.mark.parametrize("name", [f"metaworld/{task}" for task in tasks()] + list(CLOUDS[2:]))
+# of Meta-World one for each kind of scene: flat, boxes, walls, a cupboard, a lever, a shelf, long things, a net
+SCENES = {"push", "hand-insert", "pick-place-wall", "door-open", "lever-pull", "shelf-place", "stick-pull", "soccer"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *CLOUDS[2:],
+        *(pytest.param(f"metaworld/{task}", marks=() if task in SCENES else pytest.mark.slow) for task in tasks()),
+    ],
+)
 def test_what_is_not_cast_would_not_be_seen(name):
     """Casting the whole image gives the same cloud, at the start and while the expert is at work."""
     env = make_env(name, points=256)
@@ -97,7 +107,7 @@ def test_table_walls_and_arm_are_left_out():
     assert names == {"leftpad", "rightpad", "obj"}  # the rail of the fingers is in the flange's box
 
 
-@pytest.mark.parametrize("name", CLOUDS[:1] + CLOUDS[3:])
+@pytest.mark.parametrize("name", [CLOUDS[0], CLOUDS[3]])  # the two arms
 def test_papers_recipe_has_the_arm(name):
     env = make_env(name, cloud="paper")
     cloud = env.reset(seed=0)[0]["cloud"]
@@ -124,7 +134,7 @@ def test_nothing_in_view_gives_zeros():
         assert not cloud.any()
 
 
-@pytest.mark.parametrize("name", CLOUDS)
+@pytest.mark.parametrize("name", [CLOUDS[0], *CLOUDS[2:]])  # one of each family
 @pytest.mark.parametrize("option", ["depth_noise", "camera_shift"])
 def test_disturbances_repeat_by_seed_and_step(name, option):
     env, clean = make_env(name, points=128, **{option: 0.005}), make_env(name, points=128)
@@ -136,7 +146,8 @@ def test_disturbances_repeat_by_seed_and_step(name, option):
     assert not np.array_equal(first, clean.reset(seed=5)[0]["cloud"])
     assert np.array_equal(first, env.reset(seed=5)[0]["cloud"])
     assert np.array_equal(second, env.step(env.hold_action)[0]["cloud"])
-    assert make_env(name, **env.options).options == env.options
+    if option == "depth_noise":  # all options are alike in this, and an arm takes a second to build
+        assert make_env(name, **env.options).options == env.options
 
 
 def test_noise_moves_points_and_the_table_is_told_by_its_spread(monkeypatch):
