@@ -16,7 +16,7 @@ from mgp.envs.base import Observation, RobotEnv
 from mgp.envs.camera import Camera
 from mgp.envs.checks import check_options, check_range, checked_action, cloud_options, observation_space
 from mgp.envs.metaworld_cloud import CAMERA, CAMERA_FOVY, CAMERA_POSITION, metaworld_look
-from mgp.envs.metaworld_tasks import LEVELS, check_task, level, tasks
+from mgp.envs.metaworld_tasks import check_task, tasks
 from mgp.envs.picture import Picture
 from mgp.envs.scene import Scene
 from mgp.errors import SimulationError, UnknownNameError
@@ -198,4 +198,4 @@ class MetaWorldEnv(RobotEnv):
         self._sim.close()
 
 
-__all__ = ["LEVELS", "MetaWorldEnv", "level", "make", "tasks"]
+__all__ = ["MetaWorldEnv", "make", "tasks"]
