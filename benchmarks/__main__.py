@@ -8,3 +8,4 @@ if __name__ == "__main__":
     for module in (clouds, store, training):
         print(f"\n== {module.__name__} ==")
         module.run()
+    store.peak()

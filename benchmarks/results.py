@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from mgp.envs import env_names
+from mgp.envs.metaworld_dynamic import MOTIONS
 from mgp.errors import ConfigError, MGPError, UnknownNameError
 from mgp.evaluation import rows, seeds
 from mgp.evaluation.missing import Missing
@@ -45,13 +46,8 @@ RESULTS = Path("results")
 TRAININGS = (0, 1, 2)
 METHODS = ("mgp-short", "mgp-long")
 METAWORLD = ("assembly", "disassemble", "stick-push", "push", "drawer-open")
-STATIC = {  # each moving scene and the static task it is a twin of
-    "basketball": "basketball",
-    "pick-place-wall-target": "pick-place-wall",
-    "pick-place-wall-wall": "pick-place-wall",
-    "push": "push",
-    "push-wall": "push-wall",
-}
+# each scene that moves from the first step on, and the static task it is a twin of
+STATIC = {name: motion.task for name, motion in MOTIONS.items() if not motion.start}
 BASELINES = (
     *METHODS,
     *("bc", "dp", "dp3", "simple-dp3", "dp3-full", "consistency-policy", "flow-policy", "quest", "vqbet", "prise"),

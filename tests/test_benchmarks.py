@@ -176,7 +176,9 @@ def small_store(folder, monkeypatch) -> list[str]:
     for name, value in (("STEPS", 20), ("POINTS", 16), ("FRAMES", 10)):
         monkeypatch.setattr(store, name, value)
     store.run(count=5, rounds=1)
-    return ["scattered (peer: memory)", "ten by ten (peer: memory)", "a step of MGP-Short (peer: memory)"]
+    store.peak(count=4, steps=20, batch=2)
+    steps = "a step of MGP-Short (peer: memory)"
+    return ["4 demonstrations", "MiB of memory", "scattered (peer: memory)", "ten by ten (peer: memory)", steps]
 
 
 def small_training(folder, monkeypatch) -> list[str]:

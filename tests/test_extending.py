@@ -47,16 +47,7 @@ def test_an_environment_is_one_file_and_one_line(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     main(["collect", "line/reach", "--episodes", "6", "--observation", "state", "--workers", "1"])
     words = ["--method", "bc", "--task", "line/reach", "--task.observation", "state", "--task.demonstrations", "6"]
-    plain = [
-        "--encoder.frame",
-        "world",
-        "--encoder.zoom",
-        "--augmentation.rotation",
-        "0",
-        "--augmentation.stretch",
-        "0",
-    ]
-    main(["train", *words, *plain, "--training.steps", "150", "--training.eval-every", "0", "--output", "run"])
+    main(["train", *words, "--training.steps", "150", "--training.eval-every", "0", "--output", "run"])
     capsys.readouterr()
     main(["eval", "run", "--episodes", "5", "--workers", "1"])
     said = capsys.readouterr().out

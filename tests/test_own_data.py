@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 
 from mgp.cli import main
 from mgp.data.store import EpisodeStore
+from mgp.errors import ObservationError
 from mgp.evaluation.open_loop import OpenLoop
 from mgp.runs import Run, load_policy
 
@@ -84,7 +85,7 @@ def test_from_a_store_to_a_report_by_the_commands_alone(actions, frame, here, ca
 
     main(["eval", str(folder)])
     said = capsys.readouterr().out
-    assert "MGP-Long on 1 held-out episodes of mine/task" in said
+    assert "MGP-Long on 1 held-out episode of mine/task" in said
     figures = OpenLoop.load(folder / "eval" / "open-loop.json")
     assert f"would run {figures.error:.4f}" in said
     assert figures.episodes == HELD_OUT
@@ -174,6 +175,80 @@ def test_a_store_of_another_environment_is_refused(here, capsys):
 def test_numbers_and_settings_that_do_not_fit_are_refused(words, expected, here, capsys):
     write("mine.zarr", "displacement")
     assert expected in refused(["train", "--data", "mine.zarr", *SIZES, *words], capsys)
+
+
+def test_a_simulators_store_is_not_asked_for_where_recordings_were_named(here, capsys):
+    write("mine.zarr", episodes=recordings("displacement")[:3])
+    said = refused(["train", "--task", "push", "--data", "mine.zarr", *SIZES], capsys)
+    assert "mine.zarr holds mine/task, the run wants metaworld/push" in said
+    assert "collect" not in said
+
+
+def test_what_only_a_simulator_can_do_is_refused(here, capsys):
+    write("mine.zarr")
+    main(["train", "--data", "mine.zarr", "--output", "run", *SIZES])
+    for words in (["--missing", "0.5"], ["--episodes", "3"], ["--csv", "rows.csv"]):
+        assert f"{words[0]} is for a simulator" in refused(["eval", "run", *words], capsys)
+
+
+SENSORS = {
+    "state": lambda hand: [*hand, 0.5],
+    "joints": lambda hand: [*hand, *hand, 0.5, 0.5],
+    "rgb": lambda hand: np.full((16, 16, 3), 100 * np.abs(hand[0]), np.uint8),
+}
+
+
+@pytest.mark.parametrize(
+    ("actions", "keys", "meta", "frame"),
+    [
+        ("displacement", {"state": "state", "rgb": "rgb"}, {"points": 1}, "hand"),
+        ("displacement", {"state": "state", "rgb": "rgb"}, {}, "motion"),
+        ("displacement", {"state": "joints"}, {}, "motion"),
+        ("displacement", {"rgb_wrist": "rgb"}, {}, "world"),
+        ("absolute", {"rgb_wrist": "rgb"}, {}, "world"),
+    ],
+)
+def test_the_frame_follows_from_what_was_recorded(actions, keys, meta, frame, here):
+    """Nothing is to be guessed, whatever sensors there are."""
+    episodes = []
+    for one in recordings(actions):
+        sensors = {key: [SENSORS[made](row[:3]) for row in one["state"]] for key, made in keys.items()}
+        episodes.append({"action": one["action"], **{key: np.array(rows) for key, rows in sensors.items()}})
+    write("mine.zarr", actions, episodes, **meta)
+    main(["train", "--data", "mine.zarr", "--method", "mgp-long", "--output", "run", *SIZES])
+    assert Run.open("run").config.encoder.frame == frame
+    main(["eval", "run"])
+    policy, seen = load_policy("run"), {key: episodes[0][key][0] for key in keys}
+    assert np.isfinite(policy.act(seen)).all()
+    for key in keys:
+        if key.startswith("rgb"):
+            policy.reset()
+            with pytest.raises(ObservationError, match="has dtype float32, the policy was trained on bytes"):
+                policy.act({**seen, key: seen[key].astype(np.float32) / 255})
+
+
+def test_every_instruction_is_learned_and_held_out(here):
+    """Recorded one task after the other, the last episodes alone would leave one of them unlearned."""
+    texts = ["lift"] * 7 + ["push"] * 3 + ["wave"] * 2
+    said = {"actions": "displacement", "env": "mine/task", "horizon": LENGTH, "hold_action": [0.0] * 4}
+    EpisodeStore.write("mine.zarr", recordings("displacement"), range(EPISODES), said, texts)
+    main(
+        [
+            "train",
+            "--data",
+            "mine.zarr",
+            "--method",
+            "bc",
+            "--output",
+            "run",
+            *SIZES[: SIZES.index("--policy.tokenizer.steps")],
+        ]
+    )
+    run = Run.open("run")
+    assert sorted({*range(EPISODES)} - {*run.demonstration_seeds}) == [6, 9, 11]
+    assert run.spec.instructions == ("lift", "push", "wave")
+    main(["eval", "run"])
+    assert OpenLoop.load(Path("run/eval/open-loop.json")).episodes == 3
 
 
 def test_one_episode_is_too_few(here, capsys):

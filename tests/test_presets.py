@@ -97,6 +97,8 @@ def test_an_old_preset_is_answered_with_its_method_and_task(name):
 
 def test_every_old_preset_is_known():
     families = ("metaworld", "dynamic", "buttons", "sorting", "paper-metaworld")
-    assert set(OLD_PRESETS) == {f"{family}-{horizon}" for family in families for horizon in ("short", "long")}
+    pairs = {f"{family}-{horizon}" for family in families for horizon in ("short", "long")}
+    assert set(OLD_PRESETS) == pairs | {"paper-libero-short"}
+    assert OLD_PRESETS["paper-libero-short"][0] == "paper-mgp-libero"
     assert OLD_PRESETS["metaworld-long"] == ("mgp-long", "metaworld/assembly")
     assert OLD_PRESETS["paper-metaworld-short"] == ("paper-mgp-short", "metaworld/assembly")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 from mgp import __version__
@@ -10,9 +11,9 @@ from mgp.errors import MGPError, UnknownNameError
 
 COMMANDS = {
     "demo": "collect, train, drive the arm, write a report: ten minutes on two cores",
-    "envs": "list the environments and the presets",
+    "envs": "list the environments and the methods",
     "collect": "record demonstrations of a scripted expert",
-    "train": "train a policy, both stages; collects first if there are no demonstrations",
+    "train": "train a policy; collects first if there are no demonstrations",
     "eval": "success and latency of a trained policy on unseen episodes",
     "eval-tokenizer": "reconstruction error, codes in use, and replay of a trained tokenizer",
     "analyze": "confidence study of an MGP-Long: heat-map, moving scenes, flip rates",
@@ -46,6 +47,9 @@ def main(argv: list[str] | None = None) -> None:
     except MGPError as error:
         print(f"mgp: {error}", file=sys.stderr)
         sys.exit(2)
+    except BrokenPipeError:  # mgp train --help | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor does anything at the end of the process
+        sys.exit(0)
     except KeyboardInterrupt:
         print("mgp: interrupted; what was finished is kept, and the same command goes on from there", file=sys.stderr)
         sys.exit(130)

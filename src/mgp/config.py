@@ -49,7 +49,8 @@ def choices(owner: object) -> None:
 
 @dataclass(frozen=True)
 class TaskConfig:
-    name: str = "metaworld/assembly"  # an environment as `mgp envs` lists it, or what one's own recordings are called
+    # an environment as `mgp envs` lists it, or what one's own recordings are called; given by --task, or by the store
+    name: Annotated[str, tyro.conf.Suppress] = "metaworld/assembly"
     observation: Literal["state", "cloud", "rgb", "depth"] = "cloud"  # what a simulator is asked for; a store says it
     # of the environment, e.g. points, cloud; given by --option NAME=VALUE, and checked by the environment itself
     options: Annotated[dict[str, Any], tyro.conf.Suppress] = field(default_factory=dict)

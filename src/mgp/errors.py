@@ -15,7 +15,7 @@ class ConfigError(MGPError):
 
 
 class UnknownNameError(ConfigError):
-    """A preset, task, field or policy that does not exist."""
+    """A method, task, field or policy that does not exist."""
 
     def __init__(self, kind: str, name: str, valid: Iterable[str]):
         self.arguments = kind, name, valid = kind, name, sorted(valid)

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from mgp.config import TaskConfig
 from mgp.data.spec import Actions
-from mgp.envs import action_kind, check_env
+from mgp.envs import action_kind, check_env, is_env
 from mgp.errors import ConfigError, UnknownNameError
 from mgp.policies import methods
-from mgp.policies.config import RunConfig
+from mgp.policies.config import NO_HAND, RunConfig
 
 DEFAULT_METHOD, DEFAULT_TASK = "mgp-short", "metaworld/assembly"
+Frame = Literal["hand", "motion", "world"]  # of encoder.frame
+FRAMES = ("world", "motion", "hand")  # each needs to know more of the state than the one before
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ TASKS: dict[str, TaskPreset] = {
 }
 # the presets of mgp 0.1: method and family
 OLD_PRESETS = {
+    "paper-libero-short": ("paper-mgp-libero", DEFAULT_TASK),
+} | {
     f"{old}-{horizon}": (f"{'paper-' if old.startswith('paper') else ''}mgp-{horizon}", task)
     for old, task in (
         ("metaworld", "metaworld/assembly"),
@@ -47,12 +51,25 @@ OLD_PRESETS = {
 }
 
 
-def get_config(method: str = DEFAULT_METHOD, task: str = DEFAULT_TASK, actions: Actions | None = None) -> RunConfig:
-    """The configuration of a method on a task. `actions`: of one's own recordings; an environment says it itself."""
+def full_name(task: str) -> str:
+    """Of a task without a family, Meta-World's is meant."""
+    return task if "/" in task else f"metaworld/{task}"
+
+
+def get_config(
+    method: str = DEFAULT_METHOD,
+    task: str = DEFAULT_TASK,
+    actions: Actions | None = None,
+    frame: Frame = "hand",
+) -> RunConfig:
+    """The configuration of a method on a task. `actions`: of one's own recordings; an environment says it itself.
+
+    `frame`: the finest that the observations allow; "hand" if they tell where the hand is, "world" without a state.
+    """
     known = methods()
     if method not in known:
         raise UnknownNameError("method", method, known)
-    name = task if "/" in task or actions is not None else f"metaworld/{task}"
+    name = full_name(task) if actions is None else task
     family = name.partition("/")[0]
     if actions is None:
         check_env(name)
@@ -60,13 +77,18 @@ def get_config(method: str = DEFAULT_METHOD, task: str = DEFAULT_TASK, actions: 
     preset = TASKS.get(name) or TASKS.get(family) or TaskPreset()
     options = {"cloud": "paper"} if method.startswith("paper-") and family.startswith("metaworld") else {}
     config = known[method].config(method, TaskConfig(name, options=options), actions)
+    if FRAMES.index(config.encoder.frame) > FRAMES.index(frame):
+        config = config.changed({**NO_HAND, "encoder.frame": frame if config.encoder.history > 1 else "world"})
+    if frame == "world":
+        config = config.changed(known[method].stateless)
     config = config.changed({"task.demonstrations": preset.demonstrations})
     return config.changed(preset.changes.get(method, {}))
 
 
-def refuse_old_preset(name: str) -> None:
-    """`--preset` was the way of mgp 0.1."""
-    method, task = OLD_PRESETS.get(name, (DEFAULT_METHOD, DEFAULT_TASK))
+def refuse_old_preset(name: str, task: str | None = None) -> None:
+    """`--preset` was the way of mgp 0.1; `task` is the one named beside it."""
+    method, default = OLD_PRESETS.get(name, (DEFAULT_METHOD, DEFAULT_TASK))
+    task = task if task is not None and is_env(full_name(task)) else default
     raise ConfigError(
         f"--preset {name}: presets are now a method and a task, e.g. `mgp train --method {method} --task {task}`;"
         " `mgp envs` lists both"

@@ -75,6 +75,17 @@ def test_the_first_episodes_stay_on_disk(store):
         lazy.arrays["cloud"][51]
 
 
+@pytest.mark.parametrize("memory", [0, 2**30])
+def test_any_episodes_may_be_chosen(store, memory):
+    whole, some = Demonstrations.from_store(store), Demonstrations.from_store(store, memory, episodes=[0, 2])
+    assert some.seeds == (whole.seeds[0], whole.seeds[2])
+    assert some.lengths.tolist() == whole.lengths[[0, 2]].tolist()
+    times = torch.cat([torch.arange(int(whole.starts[e]), int(whole.ends[e])) for e in (0, 2)])
+    for key, array in some.arrays.items():
+        assert torch.equal(array[:], whole.arrays[key][times]), key
+    assert torch.equal(some.first(1).arrays["cloud"][:], whole.first(1).arrays["cloud"])
+
+
 def test_small_arrays_are_loaded_first(store):
     sizes = {key: LazyArray(store.rows(key)).nbytes for key in store.keys}
     budget = sizes["action"] + sizes["state"] + sizes["pressed"] + sizes["rgb"]

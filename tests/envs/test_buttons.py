@@ -5,7 +5,7 @@ import pytest
 from seen import seen
 
 from mgp.envs import make_env
-from mgp.envs.so101 import table
+from mgp.envs.so101 import buttons_scene as scene
 from mgp.envs.so101.button import COLOURS, DEBOUNCE, PRESSED
 from mgp.envs.so101.buttons import ORDER
 from mgp.envs.so101.buttons_expert import PRESS_HEIGHT, demonstrate
@@ -76,7 +76,7 @@ def test_doing_nothing_presses_nothing(envs, task):
 def test_wrong_order_fails(envs, task):
     env = envs[task]
     env.reset(seed=0)
-    places = [table.PLACES[i] for i in env.order]
+    places = [scene.PLACES[i] for i in env.order]
     info = play(env, demonstration(env, [places[0], places[2], places[1], places[3]]))
     assert (info["pressed"], info["wrong"], info["success"], info["terminated"]) == (1, True, False, True)
 
@@ -84,7 +84,7 @@ def test_wrong_order_fails(envs, task):
 def test_twice_is_wrong(envs):
     env = envs["on-off"]
     env.reset(seed=0)
-    place = table.PLACES[env.order[0]]
+    place = scene.PLACES[env.order[0]]
     actions = demonstration(env, [place])
     press = actions[actions[:, 2].argmin() - 20 :]
     info = play(env, [*actions, *press])
@@ -94,7 +94,7 @@ def test_twice_is_wrong(envs):
 def test_half_pressed_is_not_pressed(envs):
     env = envs["on-off"]
     env.reset(seed=0)
-    actions = demonstration(env, [table.PLACES[i] for i in env.order])
+    actions = demonstration(env, [scene.PLACES[i] for i in env.order])
     actions[:, 2] = np.maximum(actions[:, 2], PRESS_HEIGHT + 0.008)
     deepest = []
     info = play(env, actions, lambda: deepest.append(env.panel.travel().max()))
@@ -166,7 +166,7 @@ def test_trembling_presses_once(envs):
     env.reset(seed=0)
 
     def edges(travel: float, steps: int) -> int:
-        env.data.joint(table.BUTTONS[0]).qpos = -travel
+        env.data.joint(scene.BUTTONS[0]).qpos = -travel
         return sum(len(env.panel.update()) for _ in range(steps))
 
     assert edges(0.009, 3) == 1

@@ -6,7 +6,7 @@ from gymnasium.utils.env_checker import check_env
 from seen import seen
 
 from mgp.envs import env_names, make_env
-from mgp.envs.metaworld import LEVELS, level, tasks
+from mgp.envs.metaworld import tasks
 from mgp.errors import ConfigError, SimulationError, UnknownNameError
 
 pytestmark = pytest.mark.filterwarnings("ignore:Constant")  # Meta-World's experts command more than 1
@@ -16,17 +16,9 @@ def same(a: dict, b: dict) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[key], b[key]) for key in a)
 
 
-def test_names_and_levels():
+def test_names():
     assert len(tasks()) == 50
     assert "metaworld/assembly" in env_names()
-    assert {name: len(members) for name, members in LEVELS.items()} == {
-        "easy": 28,
-        "medium": 11,
-        "hard": 6,
-        "very-hard": 5,
-    }
-    assert level("push-back") == "hard"
-    assert level("reach") == "easy"
 
 
 @pytest.mark.parametrize("task", tasks())

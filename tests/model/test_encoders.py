@@ -168,7 +168,7 @@ def test_the_words_of_the_instructions_are_no_weights():
     [
         ("hand", {"cloud": (7, 3)}, "needs the robot's state, the data have .'cloud'.: choose encoder.frame = 'world'"),
         ("motion", {"rgb": (16, 16, 3)}, "encoder.frame = 'motion' needs the robot's state"),
-        ("hand", {"state": (7,)}, "it has 7 numbers, no multiple of 3: choose encoder.frame = 'motion' or 'world'"),
+        ("hand", {"state": (7,)}, "in their state of 7 numbers: write points = 1 into their metadata"),
     ],
 )
 def test_a_frame_the_data_do_not_allow_is_refused(frame, shapes, message):

@@ -100,7 +100,9 @@ def test_the_hands_frame_by_numbers():
         [[[1.0, 2.0, 3.0, 1.5, 2.0, 3.0, 0.5, 2.0, 3.0], [1.1, 2.0, 3.2, 1.6, 2.0, 3.2, 0.6, 2.0, 3.2]]]
     )
     expected = [[-0.1, 0, -0.2, 3.0, 0.5, 0, 0, -0.5, 0, 0], [0, 0, 0, 3.2, 0.5, 0, 0, -0.5, 0, 0]]
-    torch.testing.assert_close(state_to_hand(state)[0], torch.tensor(expected), atol=1e-6, rtol=0)
+    torch.testing.assert_close(state_to_hand(state, 3)[0], torch.tensor(expected), atol=1e-6, rtol=0)
+    hand_alone = [[*row[:4], *there] for row, there in zip(expected, state[0, :, 3:].tolist(), strict=True)]
+    torch.testing.assert_close(state_to_hand(state, 1)[0], torch.tensor(hand_alone), atol=1e-6, rtol=0)
     cloud = torch.tensor([[[1.0, 2.0, 3.5]], [[1.0, 2.0, 3.5]]])[None]
     relative = cloud_to_hand(cloud, state[..., :3])
     torch.testing.assert_close(relative[0, :, 0], torch.tensor([[0.0, 0, 0.5], [-0.1, 0, 0.3]]), atol=1e-6, rtol=0)

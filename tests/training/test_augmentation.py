@@ -42,7 +42,9 @@ def test_a_quarter_turn_by_numbers():
     )
     history = torch.stack([state[0] - torch.tensor([1.0, 0, 0, 1.0, 0, 0]), state[0]])[None]
     expected = torch.tensor([[[1.0, 0.0, 4.0, 1.5, 0.0, 4.0], [1.0, 1.0, 4.0, 1.5, 1.0, 4.0]]])
-    torch.testing.assert_close(warp_state(history, turn), expected)
+    torch.testing.assert_close(warp_state(history, turn, 2), expected)
+    opening = torch.cat([history, torch.tensor([[[0.5, 7.0]]]).expand(1, 2, 2)], -1)  # no places: they do not turn
+    torch.testing.assert_close(warp_state(opening, turn, 2), torch.cat([expected, opening[..., 6:]], -1))
 
 
 def test_warping_is_a_map_of_what_lies_round_the_hand():
@@ -54,7 +56,7 @@ def test_warping_is_a_map_of_what_lies_round_the_hand():
     plain = cloud_to_hand(cloud, newest)
     torch.testing.assert_close(seen[..., :2], torch.einsum("gij,gpj->gpi", warp, plain[..., :2]), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(seen[..., 2], plain[..., 2])
-    own, before = state_to_hand(warp_state(state, warp)), state_to_hand(state)
+    own, before = state_to_hand(warp_state(state, warp, 3), 3), state_to_hand(state, 3)
     torch.testing.assert_close(own[..., :2], torch.einsum("gij,ghj->ghi", warp, before[..., :2]), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(own[..., 2:], before[..., 2:], atol=1e-5, rtol=1e-5)  # heights and the gripper's shape
 
@@ -80,7 +82,7 @@ def test_cloud_state_and_actions_of_a_sample_are_warped_alike(kind):
     assert clear.sum() > 20
     warp, time, state, which = warp[clear], time[clear], looks.state[clear], looks.which[clear]
     times = data.history(time, 2)
-    torch.testing.assert_close(state, warp_state(data.arrays["state"][times], warp), atol=1e-3, rtol=1e-4)
+    torch.testing.assert_close(state, warp_state(data.arrays["state"][times], warp, 3), atol=1e-3, rtol=1e-4)
     for column in range(2):
         frame, now = which[:, column], times[:, column]
         assert torch.equal(looks.hand[frame], data.arrays["state"][now][:, :3])

@@ -9,7 +9,7 @@ import tyro
 from mgp.commands.options import KeyValues, parse_options
 from mgp.config import TaskConfig
 from mgp.data.collect import collect
-from mgp.presets import get_config
+from mgp.presets import full_name, get_config
 from mgp.runs import store_path
 
 
@@ -19,7 +19,7 @@ class Collect:
 
     Interrupted or repeated runs lose and duplicate nothing; asking for more episodes extends the store."""
 
-    env: Annotated[str, tyro.conf.Positional]  # e.g. metaworld/assembly; `mgp envs` lists them
+    env: Annotated[str, tyro.conf.Positional]  # e.g. metaworld/assembly, or assembly alone; see `mgp envs`
     episodes: int | None = None  # default: as many as `mgp train` would ask for
     seed: int = 0  # first candidate seed; failed episodes are passed over
     observation: Literal["state", "cloud", "rgb", "depth"] = "cloud"
@@ -31,8 +31,9 @@ class Collect:
 
 def main(arguments: list[str]) -> None:
     args = tyro.cli(Collect, args=arguments, prog="mgp collect")
-    episodes = args.episodes if args.episodes is not None else get_config(task=args.env).task.demonstrations
-    task = TaskConfig(args.env, args.observation, parse_options(args.option), seed=args.seed)
+    name = full_name(args.env)
+    episodes = args.episodes if args.episodes is not None else get_config(task=name).task.demonstrations
+    task = TaskConfig(name, args.observation, parse_options(args.option), seed=args.seed)
     path = args.output or store_path(task)
     store = collect(
         task.name, path, episodes, args.seed, args.observation, task.options, args.workers, True, args.force

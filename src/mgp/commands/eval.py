@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +9,7 @@ import tyro
 from mgp.commands.options import KeyValues, parse_options
 from mgp.config import Sampling
 from mgp.envs import is_env
+from mgp.errors import ConfigError
 from mgp.evaluation import rows
 from mgp.evaluation.missing import Missing
 from mgp.evaluation.seeds import DEVELOPMENT
@@ -42,6 +43,7 @@ class Eval:
 def main(arguments: list[str]) -> None:
     args, run = parse(arguments)
     if args.env is None and not is_env(run.config.task.name):
+        refuse_simulation(args)
         print(describe_open_loop(evaluate_held_out(run, args.sampling, args.device), run))
         return
     missing = Missing(args.missing, args.missing_burst, args.missing_from)
@@ -64,6 +66,17 @@ def main(arguments: list[str]) -> None:
         print(f"row added to {args.csv}")
 
 
+def refuse_simulation(args: Eval) -> None:
+    """What only a simulator can do must not be asked for in vain."""
+    plain = Eval(args.run)
+    for name in ("episodes", "seed", "option", "missing", "missing_burst", "missing_from", "csv"):
+        if getattr(args, name) != getattr(plain, name):
+            raise ConfigError(
+                f"--{name.replace('_', '-')} is for a simulator, and {args.run} was trained on recordings: leave it out"
+                " to see the error on its held-out episodes, or name a simulator by --env"
+            )
+
+
 def parse(arguments: list[str]) -> tuple[Eval, Run]:
     """The run named on the command line gives the sampling options and their defaults."""
     names = [word for word in arguments if not word.startswith("-")]
@@ -72,4 +85,4 @@ def parse(arguments: list[str]) -> tuple[Eval, Run]:
     folder = next((word for word in names if (Path(word) / "checkpoints").is_dir()), names[0])
     run = Run.open(folder)
     default = Eval(Path(folder), sampling=run.config.policy.sampling)
-    return replace(tyro.cli(Eval, args=arguments, default=default, prog="mgp eval")), run
+    return tyro.cli(Eval, args=arguments, default=default, prog="mgp eval"), run

@@ -12,7 +12,7 @@ from mgp.commands.options import KeyValues, with_options
 from mgp.errors import ConfigError
 from mgp.policies.config import RunConfig
 from mgp.presets import DEFAULT_METHOD, DEFAULT_TASK, get_config, refuse_old_preset
-from mgp.workflows.own_data import config_for_store
+from mgp.workflows.own_data import config_for_store, simulated_frame
 from mgp.workflows.train import train
 
 
@@ -21,7 +21,8 @@ class Train:
     """Train a policy: mgp train --method mgp-long --task metaworld/assembly, or --data mine.zarr for own recordings.
 
     Demonstrations are collected if absent. Run again, the same command resumes an interrupted run, bit-equal on a CPU.
-    Works under torchrun. The defaults shown are those of the method and task named beside --help."""
+    Works under torchrun. Each method has options of its own: what is shown are the options and defaults of the method
+    and task (or store) named beside --help."""
 
     task: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None  # "assembly", "buttons/on-off"; see `mgp envs`
     data: Path | None = None  # demonstrations; default: data/<environment>-<observation>.zarr. Alone: one's own
@@ -47,18 +48,22 @@ def parse(arguments: list[str]) -> Train:
     first.add_argument("--task")
     first.add_argument("--data", type=Path)
     first.add_argument("--task.actions", dest="actions")
+    first.add_argument("--task.keys", dest="keys", nargs="*", default=[])
+    first.add_argument("--task.observation", dest="observation", default="cloud")
     first.add_argument("--option", action="append", default=[])
     known, _ = first.parse_known_args(arguments)
     if known.preset is not None:
-        refuse_old_preset(known.preset)
+        refuse_old_preset(known.preset, known.task)
     if known.data is None and known.task is None and not {"-h", "--help"} & set(arguments):
         raise ConfigError(
             "nothing to learn from was named: give --task (e.g. --task assembly; `mgp envs` lists them), or --data with"
             " a store of your own recordings"
         )
     if known.data is not None and known.task is None:
-        config = config_for_store(known.data, known.method, known.actions)
+        config = config_for_store(known.data, known.method, known.actions, known.keys)
     else:
-        config = get_config(known.method, known.task or DEFAULT_TASK)
+        config = get_config(
+            known.method, known.task or DEFAULT_TASK, frame=simulated_frame(known.observation, known.keys)
+        )
     default = Train(config=with_options(config, known.option))
     return tyro.cli(Train, args=arguments, default=default, prog="mgp train")

@@ -42,12 +42,16 @@ def warp_cloud(cloud: Tensor, hand: Tensor, warp: Tensor) -> Tensor:
     return move(_turn(move(cloud, -hand[:, None]), warp), hand[:, None])
 
 
-def warp_state(state: Tensor, warp: Tensor) -> Tensor:
-    """State histories (B, H, S) about the newest hand; the gripper keeps its own shape and moves with the hand."""
+def warp_state(state: Tensor, warp: Tensor, points: int) -> Tensor:
+    """State histories (B, H, S) about the newest hand; the gripper keeps its own shape and moves with the hand.
+
+    Only the first `points` triples are places that move.
+    """
     hand = state[..., :3]
     newest = hand[:, -1:]
     shift = newest + _turn(hand - newest, warp) - hand
-    return (state.unflatten(-1, (-1, 3)) + shift[..., None, :]).flatten(-2)
+    places = state[..., : 3 * points].unflatten(-1, (points, 3)) + shift[..., None, :]
+    return torch.cat([places.flatten(-2), state[..., 3 * points :]], dim=-1)
 
 
 def warp_actions(actions: Tensor, warp: Tensor) -> Tensor:

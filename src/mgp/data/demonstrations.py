@@ -40,12 +40,18 @@ class Demonstrations:
         store: EpisodeStore,
         memory: int = 2**29,
         keys: Sequence[str] | None = None,
+        episodes: Sequence[int] | None = None,
     ) -> Demonstrations:
         """Arrays up to `memory` bytes in all are loaded, small ones first; larger ones stay on disk.
 
-        `keys`: only these arrays; else all there are.
+        `keys`, `episodes`: only these arrays and episodes; else all there are.
         """
         lazy = {key: LazyArray(store.rows(key)) for key in (store.keys if keys is None else keys)}
+        chosen = np.arange(len(store)) if episodes is None else np.asarray(episodes, np.int64)
+        ends, lengths = store.episode_ends[chosen], store.lengths[chosen]
+        if len(chosen) < len(store):
+            times = np.concatenate([np.arange(end - length, end) for end, length in zip(ends, lengths, strict=True)])
+            lazy = {key: array.select(times) for key, array in lazy.items()}
         arrays: dict[str, Any] = {}
         used = 0
         for key in sorted(lazy, key=lambda key: (key not in ALWAYS, lazy[key].nbytes, key)):
@@ -53,10 +59,10 @@ class Demonstrations:
             arrays[key] = lazy[key][:] if key in ALWAYS or used <= memory else lazy[key]
         return cls(
             arrays,
-            torch.as_tensor(store.episode_ends).long(),
-            tuple(map(int, store.seeds)),
+            torch.as_tensor(lengths).cumsum(0),
+            tuple(map(int, store.seeds[chosen])) if len(store.seeds) else (),
             dict(store.meta),
-            tuple(store.instructions),
+            tuple(store.instructions[episode] for episode in chosen) if store.instructions else (),
         )
 
     def first(self, episodes: int) -> Demonstrations:

@@ -6,6 +6,9 @@
     horizon       steps an episode may take
     hold_action   (A,) the action that keeps the robot where it is; null: the last command goes on there
     actions       "displacement": the first three numbers are a displacement of the hand; or "absolute"
+    points        how many triples at the beginning of a state are places, the hand's own first, others of the gripper
+                  after it; what follows them is none, as an opening or joint angles. Not said: all of a state that is
+                  made of triples, else none
 
 All of them may be missing; one that is there is checked when a store is written and when it is used.
 """
@@ -39,12 +42,29 @@ def checked_meta(where: str, meta: Mapping[str, Any], width: int) -> dict[str, A
         meta["horizon"] = int(horizon)
     if meta.get("actions", ACTIONS[0]) not in ACTIONS:
         raise DataError(f"{where}: actions = {meta['actions']!r} must be one of {', '.join(map(repr, ACTIONS))}")
+    points = meta.get("points", 0)
+    if isinstance(points, bool) or not isinstance(points, int | np.integer) or points < 0:
+        raise DataError(
+            f"{where}: points = {points!r} must be a whole number of triples, 0 if the hand is not in the state"
+        )
+    if "points" in meta:
+        meta["points"] = int(points)
     if "hold_action" in meta:
         meta["hold_action"] = hold_to_json(hold_command(meta, width, where))
     try:
         return json.loads(json.dumps(meta, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise DataError(f"{where}: the metadata must be JSON values ({error}); convert them") from error
+
+
+def state_places(meta: Mapping[str, Any], width: int) -> int:
+    """How many triples of a state of `width` numbers are places, the hand's own first; 0: the hand's is unknown."""
+    said = meta.get("points")
+    if said is None:
+        return 0 if width % 3 else width // 3
+    if 3 * said > width:
+        raise DataError(f"points = {said} are {3 * said} numbers, a state has {width}: correct points in the metadata")
+    return said
 
 
 def hold_command(meta: Mapping[str, Any], width: int, where: str = "the store") -> np.ndarray:

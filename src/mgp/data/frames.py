@@ -2,7 +2,8 @@
 
 Where actions are displacements of the hand, what matters is where things are relative to it. With ten demonstrations
 an absolute position tells *which demonstration this is*, and a model then plays that one back; relative ones do not.
-The first three numbers of the state must be the hand's position, the following triples other points of the gripper.
+The first three numbers of the state must be the hand's position; the following triples may be other points of the
+gripper (`points` in all), and what comes after them, as an opening or joint angles, is no place and stays as it is.
 
 Where actions are absolute places, the world's frame is the right one, and `with_motion` adds what it does not resolve.
 """
@@ -31,10 +32,10 @@ def move(cloud: Tensor, by: Tensor) -> Tensor:
     return torch.cat([cloud[..., :3] + by, cloud[..., 3:]], dim=-1)
 
 
-def state_to_hand(state: Tensor) -> Tensor:
+def state_to_hand(state: Tensor, points: int) -> Tensor:
     """State history (B, H, S): gripper points relative to the hand; the hand to its newest place, but height kept."""
     hand = state[..., :3]
     moved = hand - hand[:, -1:]
     height = hand[..., 2:3]
-    points = (state[..., 3:].unflatten(-1, (-1, 3)) - hand[..., None, :]).flatten(-2)
-    return torch.cat([moved, height, points], dim=-1)
+    gripper = (state[..., 3 : 3 * points].unflatten(-1, (points - 1, 3)) - hand[..., None, :]).flatten(-2)
+    return torch.cat([moved, height, gripper, state[..., 3 * points :]], dim=-1)

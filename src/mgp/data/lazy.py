@@ -12,12 +12,12 @@ from mgp.data.rows import Rows
 class LazyArray:
     """`array[index]` reads rows (..., *shape[1:]) for an index tensor of any shape, a slice, or a number.
 
-    Rows are verified when first read. `length` shows only the first rows of it. Works in other processes too.
+    Rows are verified when first read. `chosen` (N,) shows only these rows of it. Works in other processes too.
     """
 
-    def __init__(self, rows: Rows, length: int | None = None):
-        self.rows = rows
-        self._length = rows.shape[0] if length is None else min(length, rows.shape[0])
+    def __init__(self, rows: Rows, chosen: np.ndarray | None = None):
+        self.rows, self._chosen = rows, chosen
+        self._length = rows.shape[0] if chosen is None else len(chosen)
         self.dtype: torch.dtype = torch.from_numpy(np.empty(0, rows.dtype)).dtype
 
     @property
@@ -40,7 +40,11 @@ class LazyArray:
 
     def first(self, length: int) -> LazyArray:
         """The first rows of it, still on disk."""
-        return LazyArray(self.rows, min(length, self._length))
+        return self.select(np.arange(min(length, self._length)))
+
+    def select(self, index: np.ndarray) -> LazyArray:
+        """Rows (N,) of it, still on disk."""
+        return LazyArray(self.rows, index if self._chosen is None else self._chosen[index])
 
     def __getitem__(self, index: Tensor | slice | int) -> Tensor:
         if isinstance(index, slice):
@@ -62,5 +66,5 @@ class LazyArray:
             if low < 0:
                 flat = np.where(flat < 0, flat + self._length, flat)
         out = torch.empty((len(flat), *self.shape[1:]), dtype=self.dtype)
-        self.rows.gather(flat, out.numpy())
+        self.rows.gather(flat if self._chosen is None else self._chosen[flat], out.numpy())
         return out.view((*index.shape, *self.shape[1:]))

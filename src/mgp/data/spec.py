@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+import torch
 
 from mgp.data.demonstrations import Demonstrations
-from mgp.data.description import ACTIONS
+from mgp.data.description import ACTIONS, state_places
 from mgp.errors import DataError
 
 Actions = Literal["displacement", "absolute"]  # of the hand, in the first three numbers; or places to go to
@@ -27,6 +28,8 @@ class DataSpec:
     hold: tuple[float | None, ...]  # (A,) the action that keeps the robot where it is; None: the last command goes on
     instructions: tuple[str, ...] = ()  # the distinct ones, where episodes come with an instruction
     options: dict[str, Any] = field(default_factory=dict)  # of the environment the data were recorded in
+    points: int | None = None  # triples of a state that are places; None: not said
+    uint8: tuple[str, ...] | None = None  # keys recorded in bytes, as images from 0 to 255 are; None: not said
 
     @classmethod
     def of(cls, demonstrations: Demonstrations) -> DataSpec:
@@ -51,7 +54,14 @@ class DataSpec:
             hold=tuple(None if value is None else float(value) for value in hold),
             instructions=tuple(sorted(set(demonstrations.instructions))),
             options=dict(meta.get("options", {})),
+            points=meta.get("points"),
+            uint8=tuple(sorted(key for key, array in arrays.items() if array.dtype == torch.uint8)),
         )
+
+    @property
+    def places(self) -> int:
+        """Triples at the beginning of a state that are places, the hand's own first; 0: the hand's place is unknown."""
+        return state_places({"points": self.points}, self.shapes["state"][0]) if "state" in self.shapes else 0
 
     @property
     def hold_command(self) -> np.ndarray:
@@ -64,5 +74,6 @@ class DataSpec:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> DataSpec:
         shapes = {key: tuple(shape) for key, shape in content["shapes"].items()}
-        tuples = {name: tuple(content[name]) for name in ("hold", "instructions")}
+        lists = [name for name in ("hold", "instructions", "uint8") if content.get(name) is not None]
+        tuples = {name: tuple(content[name]) for name in lists}
         return cls(**{**content, "shapes": shapes, **tuples})

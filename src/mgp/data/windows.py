@@ -14,6 +14,7 @@ from torch import Tensor
 from mgp.config import AugmentationConfig, EncoderConfig, TrainingConfig
 from mgp.data.augmentation import draw_warps, warp_actions, warp_cloud, warp_state
 from mgp.data.demonstrations import Demonstrations
+from mgp.data.description import state_places
 from mgp.data.frames import move
 
 
@@ -115,7 +116,8 @@ class Windows:
         heavy = [key for key in arrays if key not in ("action", "state")]
         state = arrays["state"][times] if "state" in arrays else None
         if state is not None and sample.warps is not None:
-            state = warp_state(state, sample.warps[sample.group])
+            points = state_places(self.demonstrations.meta, state.shape[-1])
+            state = warp_state(state, sample.warps[sample.group], points)
         instruction = self.instructions[sample.episode] if len(self.instructions) else None
         if not heavy:
             return Looks(state, {}, times, None, instruction)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import gymnasium as gym
@@ -44,6 +45,14 @@ def cloud_options(cloud: str, points: int, depth_noise: float, camera_shift: flo
             )
     noise, shift = float(depth_noise), float(camera_shift)
     return {"cloud": cloud, "points": int(points), "depth_noise": noise, "camera_shift": shift}
+
+
+def check_options(env: type, family: str, options: Iterable[str]) -> None:
+    """Options are those arguments of an environment's class that its name does not give."""
+    valid = inspect.signature(env).parameters.keys() - {"task", "observation"}
+    for name in options:
+        if name not in valid:
+            raise UnknownNameError(f"option of {family} environments", name, valid)
 
 
 def check_range(name: str, value: float, low: float, high: float, kind: type = numbers.Integral) -> None:

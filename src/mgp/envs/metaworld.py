@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -15,9 +14,9 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.envs.camera import Camera
-from mgp.envs.checks import check_range, checked_action, cloud_options, observation_space
+from mgp.envs.checks import check_options, check_range, checked_action, cloud_options, observation_space
 from mgp.envs.metaworld_cloud import CAMERA, CAMERA_FOVY, CAMERA_POSITION, metaworld_look
-from mgp.envs.metaworld_tasks import LEVELS, check_task, level, tasks
+from mgp.envs.metaworld_tasks import check_task, tasks
 from mgp.envs.picture import Picture
 from mgp.envs.scene import Scene
 from mgp.errors import SimulationError, UnknownNameError
@@ -31,15 +30,8 @@ PICTURE_CAMERA = Camera.looking((0.8, 0.3, 0.75), (0.06, 0.66, 0.12), 57.0)
 
 
 def make(task: str, observation: str = "cloud", **options: Any) -> MetaWorldEnv:
-    check_options(options)
+    check_options(MetaWorldEnv, "metaworld", options)
     return MetaWorldEnv(task, observation, **options)
-
-
-def check_options(options: Iterable[str]) -> None:
-    valid = inspect.signature(MetaWorldEnv).parameters.keys() - {"task", "observation"}
-    for name in options:
-        if name not in valid:
-            raise UnknownNameError("option of metaworld environments", name, valid)
 
 
 class MetaWorldEnv(RobotEnv):
@@ -206,4 +198,4 @@ class MetaWorldEnv(RobotEnv):
         self._sim.close()
 
 
-__all__ = ["LEVELS", "MetaWorldEnv", "level", "make", "tasks"]
+__all__ = ["MetaWorldEnv", "make", "tasks"]

@@ -14,7 +14,8 @@ import gymnasium as gym
 import numpy as np
 
 from mgp.envs.base import Observation
-from mgp.envs.metaworld import MetaWorldEnv, check_options
+from mgp.envs.checks import check_options
+from mgp.envs.metaworld import MetaWorldEnv
 from mgp.envs.scene import ROBOT
 from mgp.errors import UnknownNameError
 
@@ -60,7 +61,7 @@ def tasks() -> list[str]:
 
 
 def make(task: str, observation: str = "cloud", **options: Any) -> DynamicMetaWorldEnv:
-    check_options(options)
+    check_options(MetaWorldEnv, "metaworld", options)
     return DynamicMetaWorldEnv(task, observation, **options)
 
 

@@ -24,7 +24,8 @@ from mgp.policies.learned import LearnedPolicy
 from mgp.policies.mgp import MGP
 
 FIGURES, PICTURE = "open-loop.json", "open-loop.png"  # in RUN/eval
-AHEAD = 32  # steps ahead that are reported at most
+AHEAD = 32  # steps ahead that are kept at most
+SHOWN = (1, 2, 4, 8, 16, AHEAD)  # and those of them that people are shown
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,12 @@ Lines whose block is "history" are of the time before there were blocks; nothing
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from mgp import config
 from mgp.errors import ConfigError
 from mgp.evaluation.csv_table import Line, changed, read
 from mgp.evaluation.provenance import reproducible
@@ -61,7 +60,7 @@ def block_of(seeds: Iterable[int]) -> int | None:
 def digest(preset: Mapping[str, Any], leave_out: Iterable[str] = ("seed",)) -> str:
     """Twelve digits that change with any setting but the training seed, which is repeated on the same block."""
     kept = {name: value for name, value in preset.items() if name not in set(leave_out)}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
+    return config.digest(kept)
 
 
 def claim(

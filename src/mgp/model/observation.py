@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from mgp.config import AugmentationConfig, EncoderConfig
 from mgp.data.demonstrations import Demonstrations
+from mgp.data.description import state_places
 from mgp.data.frames import cloud_to_hand, state_to_hand, with_motion
 from mgp.data.normalizer import Normalizer
 from mgp.data.spec import DataSpec
@@ -33,11 +34,13 @@ class ObservationEncoder(nn.Module):
                 f"encoder.frame = {config.frame!r} needs the robot's state, the data have {sorted(spec.shapes)}:"
                 " choose encoder.frame = 'world'"
             )
-        if config.frame == "hand" and (spec.shapes["state"][0] < 3 or spec.shapes["state"][0] % 3):
+        if config.frame == "hand" and not spec.places:
             raise ConfigError(
-                f"encoder.frame = 'hand' takes the state for points (hand, fingers), but it has"
-                f" {spec.shapes['state'][0]} numbers, no multiple of 3: choose encoder.frame = 'motion' or 'world'"
+                "encoder.frame = 'hand' needs the hand's place, but the data do not say that it stands in their state"
+                f" of {spec.shapes['state'][0]} numbers: write points = 1 into their metadata if these begin with it,"
+                " or choose encoder.frame = 'motion' or 'world', and augmentation.rotation and stretch = 0"
             )
+        self.places = spec.places
         shapes = {key: spec.shapes[key] for kind in ENCODERS for key in spec.shapes if kind_of(key) == kind}
         if "state" in shapes:
             shapes["state"] = (state_width(config, shapes["state"][0]),)
@@ -49,7 +52,7 @@ class ObservationEncoder(nn.Module):
 
     def forward(self, looks: Looks, normalizer: Normalizer, noise: Tensor | None = None) -> Tensor:
         """To the condition (B, H, C); `noise` is added to the normalised state."""
-        state, clouds = relative(self.config, looks)
+        state, clouds = relative(self.config, looks, self.places)
         features = []
         for key, encoder in self.encoders.items():
             if key == "state":
@@ -79,14 +82,14 @@ def state_width(config: EncoderConfig, width: int) -> int:
     return {"hand": width + 1, "motion": 2 * width, "world": width}[config.frame]
 
 
-def relative(config: EncoderConfig, looks: Looks) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """State (B, H, S') and clouds (F, P, 3+) in the chosen frame."""
+def relative(config: EncoderConfig, looks: Looks, places: int) -> tuple[Tensor | None, dict[str, Tensor]]:
+    """State (B, H, S'), whose first triples are `places`, and clouds (F, P, 3+) in the chosen frame."""
     state, hand = looks.state, looks.hand
     if state is not None and config.frame != "world":
-        moving = state_to_hand if config.frame == "hand" else with_motion
         # motion is that of the newest frames; the first of the episode lies too far back to be one of them
         parts = (state[:, :1], state[:, 1:]) if config.first else (state,)
-        state = torch.cat([moving(part) for part in parts], dim=1)
+        hands = config.frame == "hand"
+        state = torch.cat([state_to_hand(part, places) if hands else with_motion(part) for part in parts], dim=1)
     clouds = {key: frames for key, frames in looks.frames.items() if kind_of(key) == "cloud"}
     if config.frame == "hand" and hand is not None:
         clouds = {key: cloud_to_hand(cloud, hand) for key, cloud in clouds.items()}
@@ -103,7 +106,8 @@ def fit_normalizer(
         fitted["action"] = _widened(fitted["action"])
     if "state" in arrays:
         times = demonstrations.history(torch.arange(len(arrays["action"])), encoder.history, encoder.first)
-        state, _ = relative(encoder, Looks(arrays["state"][times], {}, times, None))
+        there = state_places(demonstrations.meta, arrays["state"].shape[-1])
+        state, _ = relative(encoder, Looks(arrays["state"][times], {}, times, None), there)
         assert state is not None
         fitted["state"] = state.numpy()
     for key in arrays:
@@ -120,7 +124,7 @@ def _cloud_limits(encoder: EncoderConfig, demonstrations: Demonstrations, key: s
     lows, highs = [], []
     for pieces in demonstrations.pieces(key, *(["state"] if "state" in demonstrations.arrays else [])):
         hand = pieces[1][:, :3] if len(pieces) > 1 else None
-        seen = relative(encoder, Looks(None, {key: pieces[0]}, torch.empty(0), hand))[1][key]
+        seen = relative(encoder, Looks(None, {key: pieces[0]}, torch.empty(0), hand), 0)[1][key]
         # one axis after the other takes a seventh of the time
         lows.append(seen.amin(0).amin(0))
         highs.append(seen.amax(0).amax(0))

@@ -63,7 +63,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     """Scaled dot-product attention of (B, heads, N, d) to (B, heads, M, d).
 
     PyTorch's fused kernel is slow to train on a CPU: with 125 tokens in bfloat16 these two products take a third of its
-    time, and a step of metaworld-long takes 0.6, of metaworld-short 0.8 of what it took. To act, the kernel is faster.
+    time, and a step of MGP-Long takes 0.6, of MGP-Short 0.8 of what it took. To act, the kernel is faster.
     """
     if q.device.type != "cpu" or not torch.is_grad_enabled():
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)

@@ -8,7 +8,7 @@ drives (`driver.py`) owns frames, gaps and the chunk in hand. `act` is the same 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,6 +50,7 @@ class Policy(ABC):
     first: bool = False  # whether the first frame of the episode is wanted before them
     execution_horizon: int  # actions of a chunk that are run
     observation_shapes: dict[str, tuple[int, ...]]  # of one frame, e.g. {"state": (9,), "cloud": (512, 3)}
+    observation_uint8: Collection[str] | None = None  # keys that come in bytes, as images do; None: not known
 
     @property
     def frames(self) -> int:
@@ -92,7 +93,12 @@ class Policy(ABC):
         return {key: np.asarray(frame[key]) for key in self.observation_shapes if key in frame}
 
 
-def check_observation(observation: Frame, shapes: Mapping[str, tuple[int, ...]], leading: int = 0) -> None:
+def check_observation(
+    observation: Frame,
+    shapes: Mapping[str, tuple[int, ...]],
+    leading: int = 0,
+    uint8: Collection[str] | None = None,
+) -> None:
     """Refuse what must not reach the model. `leading` batch axes stand before a frame's own shape."""
     for key, shape in shapes.items():
         if key not in observation:
@@ -104,5 +110,10 @@ def check_observation(observation: Frame, shapes: Mapping[str, tuple[int, ...]],
             )
         if value.dtype.kind not in "fiu":
             raise ObservationError(f"{key!r} has dtype {value.dtype}; numbers are needed")
+        if uint8 is not None and (value.dtype == np.uint8) != (key in uint8):
+            trained = "bytes, 0 to 255" if key in uint8 else "numbers that are no bytes"
+            raise ObservationError(
+                f"{key!r} has dtype {value.dtype}, the policy was trained on {trained}: give it as it was recorded"
+            )
         if not np.isfinite(value).all():
             raise ObservationError(f"{key!r} contains NaN or Inf: treat the frame as missing (pass None) instead")

@@ -23,6 +23,13 @@ ABSOLUTE: Mapping[str, Any] = {
     "augmentation.stretch": 0.0,
     "augmentation.state_noise": 0.02,
 }
+# Where the data do not tell the hand's place, nothing can be seen from it.
+NO_HAND: Mapping[str, Any] = {
+    "encoder.frame": "world",
+    "encoder.zoom": (),
+    "augmentation.rotation": 0.0,
+    "augmentation.stretch": 0.0,
+}
 
 
 @dataclass(frozen=True)
@@ -64,13 +71,14 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class Method:
-    """A named recipe. `absolute`: what differs, by dotted names, where actions are places and not displacements."""
+    """A named recipe, and what differs by dotted names where actions are places, and where no state is seen."""
 
     policy: PolicyConfig
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     absolute: Mapping[str, Any] = field(default_factory=dict)
+    stateless: Mapping[str, Any] = field(default_factory=dict)
 
     def config(self, name: str, task: TaskConfig, actions: Actions) -> RunConfig:
         config = RunConfig(name, 0, task, self.encoder, self.augmentation, self.training, self.policy)

@@ -94,8 +94,9 @@ class Driver:
         if frame is None:
             self.miss(0)
         else:
-            check_observation(self.policy.seen(frame), self.policy.observation_shapes)
-            kept = {key: np.array(value) for key, value in self.policy.seen(frame).items()}  # a robot may reuse arrays
+            seen = self.policy.seen(frame)
+            check_observation(seen, self.policy.observation_shapes, uint8=self.policy.observation_uint8)
+            kept = {key: np.array(value) for key, value in seen.items()}  # a robot may reuse arrays
             if "instruction" in frame:
                 kept["instruction"] = frame["instruction"]
             self.see(0, kept)

@@ -65,7 +65,7 @@ class LearnedPolicy(nn.Module, Policy):
         self.config, self.spec = config, spec
         self.history, self.first = config.encoder.history, config.encoder.first
         self.execution_horizon = config.policy.sampling.execution_horizon
-        self.observation_shapes = dict(spec.shapes)
+        self.observation_shapes, self.observation_uint8 = dict(spec.shapes), spec.uint8
         self.normalizer = Normalizer({"action": spec.action})
         self.encoder: ObservationEncoder
         self.auxiliary: nn.Module | None = None  # see `auxiliary_loss`
@@ -212,7 +212,7 @@ class LearnedPolicy(nn.Module, Policy):
                     " that was begun and a column for each frame of history"
                 )
         frames = {key: value[seen] for key, value in arrays.items()}
-        check_observation(frames, self.observation_shapes, leading=2)
+        check_observation(frames, self.observation_shapes, 2, self.observation_uint8)
         if not seen.any():
             return None, seen
         instruction = self._instruction(observation, seen) if self.spec.instructions else None

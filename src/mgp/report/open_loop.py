@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from mgp.errors import DataError
-from mgp.evaluation.open_loop import PICTURE, OpenLoop
+from mgp.evaluation.open_loop import PICTURE, SHOWN, OpenLoop
 from mgp.report.run_folder import RunFolder
 
-AHEAD = (1, 2, 4, 8, 16, 32)  # steps ahead that a row shows
 PICTURE_BYTES = 600_000  # at most; a larger one is named instead of shown
 
 
@@ -21,7 +20,7 @@ def open_loop(runs: Sequence[RunFolder]) -> dict[str, Any] | None:
     if not found:
         return None
     longest = max(len(one.error_by_step) for _, one in found)
-    ahead = [step for step in AHEAD if step <= longest]
+    ahead = [step for step in SHOWN if step <= longest]
     return {
         "head": (
             "Method",

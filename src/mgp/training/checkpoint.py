@@ -18,7 +18,7 @@ from mgp.policies.files import FORMAT, describe, write_weights
 from mgp.policies.learned import LearnedPolicy
 
 KEEP = 2  # newest checkpoints kept in a run
-_NAME = re.compile(r"(\d)-([a-z]+)-(\d{8})")
+_NAME = re.compile(r"\d-[\w-]+-\d{8}")  # stage, its name, step
 
 
 @dataclass

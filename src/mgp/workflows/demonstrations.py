@@ -23,17 +23,17 @@ def collect_for(task: TaskConfig, data: Path) -> EpisodeStore:
 
 
 def load_demonstrations(task: TaskConfig, data: Path) -> Demonstrations:
-    """The episodes to learn from, without the held-out ones at the end; refused if they do not fit the task."""
+    """The episodes to learn from, without the held-out ones; refused if they do not fit the task."""
     store = EpisodeStore.open(data)
     meta, wanted = store.meta, task.demonstrations or len(store) - task.held_out
+    if meta.get("env", task.name) != task.name and is_env(task.name):
+        raise ConfigError(f"{data} holds {meta['env']}, the run wants {task.name}: name the right --data or --task")
     if wanted < 1 or len(store) < wanted + task.held_out:
         remedy = f"extend it with `{_collecting(task, meta, wanted + task.held_out, data)}`, or " * is_env(task.name)
         raise ConfigError(
             f"{data} has {len(store)} episodes, task.demonstrations = {task.demonstrations} and task.held_out ="
             f" {task.held_out} were asked for: {remedy}lower the numbers"
         )
-    if meta.get("env", task.name) != task.name and is_env(task.name):
-        raise ConfigError(f"{data} holds {meta['env']}, the run wants {task.name}: name the right --data or --task")
     for name, value in task.options.items():
         if name in meta.get("options", {}) and meta["options"][name] != value:
             raise ConfigError(
@@ -42,7 +42,9 @@ def load_demonstrations(task: TaskConfig, data: Path) -> Demonstrations:
             )
     if is_env(task.name) and task.observation != "state" and task.observation not in store.keys:
         raise DataError(f"{data} has {', '.join(store.keys)}, the run wants observation {task.observation!r}")
-    demonstrations = Demonstrations.from_store(store, keys=keys_of(task, store)).first(wanted)
+    apart = set(kept_apart(task.held_out, store))
+    learned = [episode for episode in range(len(store)) if episode not in apart][:wanted]
+    demonstrations = Demonstrations.from_store(store, keys=keys_of(task, store), episodes=learned)
     if is_env(task.name) and "actions" not in meta:  # collected by mgp 0.1
         env = make_env(task.name, "state")
         hold = [None if np.isnan(value) else float(value) for value in env.hold_command()]
@@ -59,12 +61,26 @@ def _collecting(task: TaskConfig, meta: Mapping[str, Any], episodes: int, data: 
     return " ".join([*words, f"--output {data}"])
 
 
-def held_out(task: TaskConfig, data: Path) -> tuple[Demonstrations, range]:
+def held_out(task: TaskConfig, data: Path) -> tuple[Demonstrations, list[int]]:
     """All episodes of the store, and which of them were kept apart."""
     store = EpisodeStore.open(data)
-    demonstrations = Demonstrations.from_store(store, keys=keys_of(task, store))
-    total = len(demonstrations.ends)
-    return demonstrations, range(total - task.held_out, total)
+    return Demonstrations.from_store(store, keys=keys_of(task, store)), kept_apart(task.held_out, store)
+
+
+def kept_apart(count: int, store: EpisodeStore) -> list[int]:
+    """The last episodes; with instructions the last ones of each in turn, so that none is left unlearned."""
+    texts = store.instructions or [""] * len(store)
+    groups = {text: [episode for episode, other in enumerate(texts) if other == text] for text in dict.fromkeys(texts)}
+    apart: list[int] = []
+    while len(apart) < count:
+        left = [group for group in groups.values() if len(group) > 1]
+        if not left:
+            raise ConfigError(
+                f"{store.path} has {len(store)} episodes of {len(groups)} instructions, and task.held_out = {count}"
+                f" leaves one of them without any to learn from: lower it to {len(store) - len(groups)}"
+            )
+        apart += [group.pop() for group in left[: count - len(apart)]]
+    return sorted(apart)
 
 
 def keys_of(task: TaskConfig, store: EpisodeStore) -> list[str]:

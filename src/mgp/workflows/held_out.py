@@ -10,12 +10,12 @@ import numpy as np
 from mgp.config import Sampling
 from mgp.data.demonstrations import Demonstrations
 from mgp.errors import ConfigError
-from mgp.evaluation.open_loop import FIGURES, PICTURE, Follow, OpenLoop, follow, open_loop
+from mgp.evaluation.open_loop import FIGURES, PICTURE, SHOWN, Follow, OpenLoop, follow, open_loop
 from mgp.runs import Run, load_policy, pick_device
 from mgp.workflows.demonstrations import held_out
 
 
-def held_out_of(run: Run, data: Path | None = None) -> tuple[Demonstrations, range]:
+def held_out_of(run: Run, data: Path | None = None) -> tuple[Demonstrations, list[int]]:
     """All episodes of the run's store, and which of them it did not learn from."""
     if not run.config.task.held_out:
         raise ConfigError(
@@ -36,19 +36,17 @@ def evaluate_held_out(run: Run, sampling: Sampling | None = None, device: str = 
 
 
 def describe_open_loop(result: OpenLoop, run: Run) -> str:
-    ahead = ", ".join(f"{step + 1}: {result.error_by_step[step]:.3f}" for step in _some(len(result.error_by_step)))
+    errors = dict(enumerate(result.error_by_step, 1))
+    ahead = ", ".join(f"{step}: {errors[step]:.3f}" for step in SHOWN if step in errors)
     tokens = "" if result.tokens is None else f"; tokens as recorded {result.tokens:.2f}"
     return (
-        f"{result.method} on {result.episodes} held-out episodes of {result.task}, {result.plans} plans: mean error of"
+        f"{result.method} on {result.episodes} held-out episode{'s' * (result.episodes != 1)} of {result.task},"
+        f" {result.plans} plans: mean error of"
         f" the actions it would run {result.error:.4f} (limits are -1 and 1; repeating the last action"
         f" {result.repeating:.4f}){tokens}\n"
         f"  by steps ahead  {ahead}\n"
         f"  picture: {run.folder / 'eval' / PICTURE}"
     )
-
-
-def _some(count: int) -> list[int]:
-    return sorted({0, *(step for step in (1, 3, 7, 15, 31) if step < count)})
 
 
 def draw(seen: Follow, path: Path) -> None:

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
-from mgp.data.description import ACTIONS
+from mgp.data.description import ACTIONS, state_places
 from mgp.data.spec import Actions
 from mgp.data.store import EpisodeStore
 from mgp.envs import is_env
 from mgp.errors import ConfigError
 from mgp.policies.config import RunConfig
-from mgp.presets import get_config
+from mgp.presets import Frame, get_config
 
-HELD_OUT = 0.1  # share of the episodes that is kept apart by default, at least one
+HELD_OUT = 0.1  # share of the episodes that is kept apart by default; at least one, and one of each instruction
 
 
-def config_for_store(data: Path, method: str, actions: Actions | None = None) -> RunConfig:
-    """The configuration of a method on the episodes of a store; in a simulator of ours where they stem from one."""
+def config_for_store(data: Path, method: str, actions: Actions | None = None, keys: Sequence[str] = ()) -> RunConfig:
+    """The configuration of a method on the episodes of a store; in a simulator of ours where they stem from one.
+
+    `keys`: of the observations those that are looked at, else all.
+    """
     store = EpisodeStore.open(data)
     name = str(store.meta.get("env") or data.stem)
     kind = actions or store.meta.get("actions")
     if is_env(name):
-        config = get_config(method, name)
+        observation = store.meta.get("observation", "cloud")
+        config = get_config(method, name, frame=simulated_frame(observation, keys))
         return config.changed(
             {
-                "task.observation": store.meta.get("observation", "cloud"),
+                "task.observation": observation,
                 "task.demonstrations": min(len(store), config.task.demonstrations),
                 "task.options": dict(store.meta.get("options", {})),
             }
@@ -36,7 +42,22 @@ def config_for_store(data: Path, method: str, actions: Actions | None = None) ->
         )
     if len(store) < 2:
         raise ConfigError(f"{data} has {len(store)} episode: record at least two, one to learn from and one to check")
-    config = get_config(method, name, kind)
-    held_out = max(1, round(HELD_OUT * len(store)))
+    config = get_config(method, name, kind, recorded_frame(store, keys))
+    several = sum(count > 1 for count in Counter(store.instructions).values())
+    held_out = max(1, round(HELD_OUT * len(store)), several)
     own = {"task.actions": actions, "task.demonstrations": 0, "task.held_out": held_out}
     return config.changed({**own, "training.eval_every": 0})
+
+
+def simulated_frame(observation: str, keys: Sequence[str]) -> Frame:
+    """The finest that a simulator's observations allow: beside a sensor the state is places, alone it is anything."""
+    if keys and "state" not in keys:
+        return "world"
+    return "motion" if observation == "state" else "hand"
+
+
+def recorded_frame(store: EpisodeStore, keys: Sequence[str]) -> Frame:
+    """Without a state there is no motion to tell, and without the hand's place nothing can be seen from it."""
+    if "state" not in (keys or store.keys):
+        return "world"
+    return "hand" if state_places(store.meta, store.rows("state").shape[-1]) else "motion"

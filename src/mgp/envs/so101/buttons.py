@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from mgp.envs.so101 import rail, table
+from mgp.envs.checks import check_options
+from mgp.envs.so101 import buttons_scene as scene
+from mgp.envs.so101 import rail
 from mgp.envs.so101.button import COLOURS, ButtonPanel, spots
 from mgp.envs.so101.buttons_expert import START_HEIGHT, START_REACH, demonstrate
 from mgp.envs.so101.cloud import Thing
 from mgp.envs.so101.controller import Carriage, action_of
-from mgp.envs.so101.env import So101Env, check_options
+from mgp.envs.so101.env import So101Env
 from mgp.errors import UnknownNameError
 
 TASKS = ("color-change", "on-off")
@@ -48,18 +50,18 @@ class ButtonsEnv(So101Env):
         if task not in TASKS:
             raise UnknownNameError("buttons task", task, TASKS)
         self.task = task
-        model = table.build()
+        model = scene.build()
         self._initial: list[str] = ["off"] * 4  # colour of each button at the start
         self._colours: list[str] = ["off"] * 4  # and now
         self._done = 0  # buttons pressed in order
         self._wrong = False
-        rings = [model.geom(f"{name}_ring").id for name in table.BUTTONS]
-        cameras = table.CLOUD_CAMERA, table.PICTURE_CAMERA
+        rings = [model.geom(f"{name}_ring").id for name in scene.BUTTONS]
+        cameras = scene.CLOUD_CAMERA, scene.PICTURE_CAMERA
         super().__init__(
-            f"buttons/{task}", observation, model, cameras, _things(), rings, table.WORKSPACE,
+            f"buttons/{task}", observation, model, cameras, _things(), rings, scene.WORKSPACE,
             cloud=cloud, points=points, depth_noise=depth_noise, camera_shift=camera_shift, size=size, horizon=horizon,
         )  # fmt: skip
-        self.panel = ButtonPanel(model, self.data, table.BUTTONS)
+        self.panel = ButtonPanel(model, self.data, scene.BUTTONS)
 
     def build_base(self) -> Carriage:
         self.carriage = Carriage(self.model, self.data)
@@ -110,17 +112,17 @@ class ButtonsEnv(So101Env):
 
     def scene_state(self) -> np.ndarray:
         """(20,) the rings' present colours, one-hot of `COLOURS` for each button."""
-        shown = self.model.geom_rgba[[self.model.geom(f"{name}_ring").id for name in table.BUTTONS]]
+        shown = self.model.geom_rgba[[self.model.geom(f"{name}_ring").id for name in scene.BUTTONS]]
         palette = np.array(list(COLOURS.values()), np.float32)
         return np.isclose(shown[:, None], palette).all(-1).astype(float).ravel()
 
     def plan(self, random: np.random.Generator) -> np.ndarray:
-        return demonstrate([table.PLACES[i] for i in self.order], self.robot_state()[:3], self.carriage.pose(), random)
+        return demonstrate([scene.PLACES[i] for i in self.order], self.robot_state()[:3], self.carriage.pose(), random)
 
 
 def _things() -> list[Thing]:
     rings, bodies = [], []
-    for name, (x, y) in zip(table.BUTTONS, table.PLACES, strict=True):
+    for name, (x, y) in zip(scene.BUTTONS, scene.PLACES, strict=True):
         ring, body = (part + np.array([x, y, 0.0]) for part in spots())
         rings.append(Thing((f"{name}_ring",), ring))
         bodies.append(Thing((f"{name}_cap", f"{name}_housing"), body))

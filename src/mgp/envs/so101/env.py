@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,10 +13,10 @@ import numpy as np
 from mgp.envs.base import Observation, RobotEnv
 from mgp.envs.camera import Camera
 from mgp.envs.checks import check_range, checked_action, cloud_options, observation_space
+from mgp.envs.so101.buttons_scene import CAMERA
 from mgp.envs.so101.cloud import ColourCaster, Thing
 from mgp.envs.so101.controller import ACTION_HIGH, ACTION_LOW, Base, Controller
 from mgp.envs.so101.look import so101_look
-from mgp.envs.so101.table import CAMERA
 from mgp.envs.workspace import Workspace
 from mgp.errors import SimulationError, UnknownNameError
 
@@ -159,10 +158,3 @@ class So101Env(RobotEnv):
     def _check_started(self, what: str) -> None:
         if self._steps < 0:
             raise SimulationError(f"{self.name} was {what} before its first reset; call reset(seed=...) first")
-
-
-def check_options(kind: type[So101Env], family: str, options: dict[str, Any]) -> None:
-    valid = inspect.signature(kind).parameters.keys() - {"task", "observation"}
-    for name in options:
-        if name not in valid:
-            raise UnknownNameError(f"option of {family} environments", name, valid)

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from mgp.envs.checks import check_options
 from mgp.envs.so101 import workbench
 from mgp.envs.so101.arm import FINGERS
 from mgp.envs.so101.button import COLOURS
 from mgp.envs.so101.cloud import INTO, Thing, circle, plate
 from mgp.envs.so101.controller import FixedBase, action_of
-from mgp.envs.so101.env import So101Env, check_options
+from mgp.envs.so101.env import So101Env
 from mgp.envs.so101.sorting_expert import START, demonstrate
 from mgp.errors import UnknownNameError
 

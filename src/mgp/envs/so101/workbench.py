@@ -11,7 +11,7 @@ import numpy as np
 
 from mgp.envs.camera import Camera
 from mgp.envs.so101.arm import attach_arm
-from mgp.envs.so101.table import DARK, WOOD, add_box, add_camera, empty_scene
+from mgp.envs.so101.buttons_scene import DARK, WOOD, add_box, add_camera, empty_scene
 from mgp.envs.workspace import Workspace
 
 BASE = (0.0, -0.20)  # of the pan axis; the arm looks along +y

@@ -62,6 +62,7 @@ _LONG = replace(
         "policy.sampling.refine_steps": 8,
         "policy.sampling.see_pending": True,
     },
+    stateless={"policy.masking.foreign_frame": 0.0},  # a like frame is told by the state
 )
 _PAPER = MGPConfig(
     tokenizer=TokenizerConfig(width=16, linear_path=False, steps=30_000, learning_rate=2e-4),

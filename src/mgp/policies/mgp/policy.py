@@ -16,14 +16,14 @@ from torch import Tensor, nn
 
 from mgp.data.demonstrations import Demonstrations
 from mgp.data.spec import DataSpec
-from mgp.data.windows import Batch, Looks, Source
+from mgp.data.windows import Batch, Source
 from mgp.errors import ConfigError
 from mgp.model.transformer import MaskedTransformer
 from mgp.policies.base import Chunk, Frame, Memory, PlanTrace
 from mgp.policies.config import RunConfig
 from mgp.policies.learned import Figures, LearnedMemory, LearnedPolicy, Stage
 from mgp.policies.mgp.config import MGPConfig
-from mgp.policies.mgp.windows import LongWindows, ShortWindows, tokenizer_windows
+from mgp.policies.mgp.windows import LongWindows, ShortWindows, TokenizerWindows
 from mgp.sampling.config import SamplingConfig
 from mgp.sampling.long import Edit, LongPlanner
 from mgp.sampling.losses import soft_targets, token_loss
@@ -39,19 +39,6 @@ CHUNK = 512  # windows tokenised at a time
 class LongMemory(LearnedMemory):
     planner: LongPlanner | None = None  # of MGP-Long
     steps: int = 0  # actions executed since the episode began
-
-
-@dataclass(frozen=True)
-class ActionWindows:
-    """The source of stage 1, which looks at no frames."""
-
-    demonstrations: Demonstrations
-    config: RunConfig
-
-    def draw(self, count: int, generator: torch.Generator) -> Batch:
-        actions = tokenizer_windows(self.demonstrations, self.config, count, generator)
-        nothing = Looks(None, {}, torch.zeros(count, 0, dtype=torch.long), None)
-        return Batch(nothing, actions, torch.ones(actions.shape[:2], dtype=torch.bool))
 
 
 class MGP(LearnedPolicy):
@@ -117,7 +104,7 @@ class MGP(LearnedPolicy):
 
     def source(self, stage: Stage, demonstrations: Demonstrations) -> Source:
         if stage.name == "tokenizer":
-            return ActionWindows(demonstrations, self.config)
+            return TokenizerWindows(demonstrations, self.config)
         vocabulary = self.transformer.vocabulary
         if not self.long:
             return ShortWindows(demonstrations, self.config, self.past, self.tokenize, vocabulary)

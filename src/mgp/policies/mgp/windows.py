@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mgp.data.augmentation import draw_warps, warp_actions
 from mgp.data.demonstrations import Demonstrations
-from mgp.data.windows import Batch, Sample, Windows
+from mgp.data.windows import Batch, Looks, Sample, Windows
 from mgp.errors import ConfigError
 from mgp.model.transformer import Vocabulary
 from mgp.policies.config import RunConfig
@@ -23,18 +23,24 @@ ALIKE = 16_384  # frames among which a like one is looked for
 Tokenize = Callable[[Tensor], Tensor]  # raw actions (M, T, A) to tokens (M, N)
 
 
-def tokenizer_windows(
-    demonstrations: Demonstrations, config: RunConfig, count: int, generator: torch.Generator
-) -> Tensor:
-    """Action windows (count, T, A) for stage 1. They may hang over an episode's ends by all but one token."""
-    assert isinstance(config.policy, MGPConfig)
-    window, margin = config.policy.tokenizer.window, config.policy.tokenizer.actions_per_token
-    episode = torch.randint(len(demonstrations.ends), (count,), generator=generator)
-    span = (demonstrations.lengths[episode] - window).clamp_min(0) + 2 * margin
-    offset = (torch.rand(count, generator=generator) * (span + 1)).long() - margin
-    actions = demonstrations.action_windows(demonstrations.starts[episode] + offset, window, episode)
-    warps = draw_warps(count, config.augmentation, generator)
-    return actions if warps is None else warp_actions(actions, warps)
+class TokenizerWindows:
+    """Actions alone, for stage 1. Unlike a policy's, a window may hang over an episode's ends by all but one token."""
+
+    def __init__(self, demonstrations: Demonstrations, config: RunConfig):
+        assert isinstance(config.policy, MGPConfig)
+        self.demonstrations, self.augmentation = demonstrations, config.augmentation
+        self.length, self.margin = config.policy.tokenizer.window, config.policy.tokenizer.actions_per_token
+
+    def draw(self, count: int, generator: torch.Generator) -> Batch:
+        demos = self.demonstrations
+        episode = torch.randint(len(demos.ends), (count,), generator=generator)
+        span = (demos.lengths[episode] - self.length).clamp_min(0) + 2 * self.margin
+        offset = (torch.rand(count, generator=generator) * (span + 1)).long() - self.margin
+        actions = demos.action_windows(demos.starts[episode] + offset, self.length, episode)
+        warps = draw_warps(count, self.augmentation, generator)
+        nothing = Looks(None, {}, torch.zeros(count, 0, dtype=torch.long), None)
+        inside = torch.ones(actions.shape[:2], dtype=torch.bool)
+        return Batch(nothing, actions if warps is None else warp_actions(actions, warps), inside)
 
 
 def as_extra(tokens: Corrupted, executed: Tensor) -> dict[str, Tensor]:
