@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -67,6 +68,12 @@ class Driver:
 
     def plan(self) -> Chunk:
         """A new chunk for every row, from the newest frames."""
+        observation, observed = self.looks()
+        executed = self.taken if self.chunk is not None else None
+        return self.adopt(self.policy.plan(observation, self.memory, observed, executed))
+
+    def looks(self) -> tuple[Frame, np.ndarray]:
+        """Frames (B, H, ...) of each key as a plan sees them, and which rows have one (B,)."""
         keys = self.policy.observation_shapes
         if keys and not all(history.newest for history in self.histories):
             raise ObservationError(FIRST_MISSING)
@@ -75,11 +82,12 @@ class Driver:
         batch = {key: np.stack([[frame[key] for frame in row] for row in rows]) for key in there}  # (B, H, ...)
         texts = [row[-1].get("instruction") for row in rows if row]
         instruction = {"instruction": texts} if texts and texts[0] is not None else {}
-        observed = np.array([not history.gap for history in self.histories])
-        executed = self.taken if self.chunk is not None else None
-        self.chunk = self.policy.plan({**batch, **instruction}, self.memory, observed, executed)
-        self.taken = 0
-        return self.chunk
+        return {**batch, **instruction}, np.array([not history.gap for history in self.histories])
+
+    def adopt(self, chunk: Chunk) -> Chunk:
+        """Run this chunk from its first action on."""
+        self.chunk, self.taken = chunk, 0
+        return chunk
 
     def take(self, count: int = 1) -> np.ndarray:
         """The next actions of every row (B, count, A)."""
@@ -103,3 +111,21 @@ class Driver:
         if self.due:
             self.plan()
         return self.take()[0, 0].copy()
+
+
+def plan_together(drivers: Sequence[Driver]) -> bool:
+    """New chunks for several drivers of one policy, as one batch; False, and nothing is done, where it cannot be."""
+    policy = drivers[0].policy
+    memory = policy.together([driver.memory for driver in drivers])
+    if memory is None:
+        return False
+    looks = [driver.looks() for driver in drivers]
+    there = [key for key in policy.observation_shapes if all(key in observation for observation, _ in looks)]
+    batch: dict[str, Any] = {key: np.concatenate([observation[key] for observation, _ in looks]) for key in there}
+    if all("instruction" in observation for observation, _ in looks):
+        batch["instruction"] = [text for observation, _ in looks for text in observation["instruction"]]
+    actions, run = policy.plan(batch, memory, np.concatenate([observed for _, observed in looks]))
+    rows = np.split(actions, np.cumsum([len(driver.histories) for driver in drivers])[:-1])
+    for driver, own in zip(drivers, rows, strict=True):
+        driver.adopt(Chunk(own, run))
+    return True

@@ -1,0 +1,154 @@
+"""A thread of its own for everything that touches the policy, so that no message waits for a network to compute.
+
+Plans that wait at the same time are made at once, where that pays: nobody is made to wait for company.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mgp.policies.base import Chunk, Policy
+from mgp.policies.driver import Driver, plan_together
+from mgp.runtime.measures import Measures
+from mgp.runtime.refusals import PlanError
+from mgp.runtime.warm_up import warm_up
+
+log = logging.getLogger("mgp.runtime")
+
+
+@dataclass(frozen=True)
+class _Job:
+    future: asyncio.Future
+    driver: Driver | None = None  # to be planned for
+    work: Callable[[], Any] | None = None  # or something else that must be done in the thread
+    until: float = float("inf")  # by `time.monotonic`; nobody waits for the plan after that
+    since: float = 0.0
+
+
+class Inference:
+    def __init__(self, policy: Policy, measures: Measures, batch: int = 8, threads: int = 1):
+        self.policy, self.measures, self.batch, self.threads = policy, measures, batch, threads
+        self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.thread = threading.Thread(target=self._run, name="mgp-inference", daemon=True)
+
+    async def start(self) -> None:
+        """Returns when the policy is warm."""
+        self.loop = asyncio.get_running_loop()
+        self.thread.start()
+        self.batch = await self._submit(work=lambda: warm_up(self.policy, self.batch))
+        self.measures.largest_batch.value = self.batch
+
+    async def stop(self) -> None:
+        """After the jobs that are there."""
+        self.jobs.put(None)
+        await self.loop.run_in_executor(None, self.thread.join)
+
+    async def begin(self, seed: int) -> Driver:
+        """A driver for a new episode."""
+        return await self._submit(work=lambda: Driver(self.policy, [seed]))
+
+    async def plan(self, driver: Driver, until: float = float("inf")) -> bool:
+        """Give the driver a new plan. False if it was too late to begin with one: then it has the one it had."""
+        return await self._submit(driver=driver, until=until)
+
+    async def _submit(self, **what: Any) -> Any:
+        job = _Job(self.loop.create_future(), since=time.monotonic(), **what)
+        self.jobs.put(job)
+        return await job.future
+
+    # --- in the thread --------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        import torch
+
+        torch.set_num_threads(self.threads)  # holds for the thread that says it
+        while (jobs := self._next()) is not None:
+            now, plans = time.monotonic(), []
+            for job in jobs:
+                if job.future.cancelled():  # the client is gone
+                    continue
+                if job.driver is None:
+                    self._settle(job, job.work)
+                elif now > job.until:
+                    self._settle(job, lambda: False)
+                else:
+                    self.measures.waiting_seconds.add(now - job.since)
+                    plans.append(job)
+            if plans:
+                self._plan(plans)
+
+    def _next(self) -> list[_Job] | None:
+        """All that waits, up to a batch; None at the end."""
+        jobs: list[_Job] = []
+        while not jobs or (len(jobs) < self.batch and not self.jobs.empty()):
+            job = self.jobs.get()
+            if job is None:
+                if not jobs:
+                    return None
+                self.jobs.put(None)  # first these
+                break
+            jobs.append(job)
+        return jobs
+
+    def _plan(self, jobs: Sequence[_Job]) -> None:
+        drivers = [job.driver for job in jobs if job.driver is not None]
+        before = [(driver.chunk, driver.taken) for driver in drivers]
+        begin = time.perf_counter()
+        together = len(jobs) > 1 and self._planned_together(drivers)
+        if together:
+            self._measure(begin, len(jobs))
+        for job, driver, old in zip(jobs, drivers, before, strict=True):
+            self._settle(job, functools.partial(self._finish, driver, *old, planned=together))
+
+    def _finish(self, driver: Driver, chunk: Chunk | None, taken: int, planned: bool) -> bool:
+        """Plan, if that was not done with others; keep the plan that was there if the new one is no numbers."""
+        if not planned:
+            begin = time.perf_counter()
+            driver.plan()
+            self._measure(begin, 1)
+        self.policy.forget_trace(driver.memory)
+        if driver.chunk is not None and not np.isfinite(driver.chunk.actions).all():
+            driver.chunk, driver.taken = chunk, taken
+            raise PlanError("the policy planned NaN or Inf; the plan before it stands")
+        return True
+
+    def _planned_together(self, drivers: Sequence[Driver]) -> bool:
+        try:
+            return plan_together(drivers)
+        except Exception:  # one of them alone is at fault: each is planned for alone, and it is told
+            log.warning("planning for %d clients at once failed; each is planned for alone", len(drivers))
+            return False
+
+    def _measure(self, begin: float, rows: int) -> None:
+        self.measures.plan_seconds.add(time.perf_counter() - begin)
+        self.measures.batch.add(rows)
+        self.measures.plans.add(count=rows)
+
+    def _settle(self, job: _Job, work: Callable[[], Any] | None) -> None:
+        """Do it, and hand the outcome to whoever waits for it in the event loop."""
+        assert work is not None
+        try:
+            result = work()
+        except Exception as error:
+            self.loop.call_soon_threadsafe(_tell, job.future, None, error)
+        else:
+            self.loop.call_soon_threadsafe(_tell, job.future, result, None)
+
+
+def _tell(future: asyncio.Future, result: Any, error: Exception | None) -> None:
+    if future.done():  # cancelled meanwhile
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
