@@ -13,8 +13,10 @@ SOURCE = ROOT / "src" / "mgp"
 # from left to right
 ROOMS = [
     "errors", "extras", "files", "config", "processes", "envs", "data", "tokenizer", "model", "sampling", "policies",
-    "presets", "training", "runs", "evaluation", "workflows", "runtime", "report", "commands", "cli",
+    "presets", "training", "runs", "evaluation", "runtime", "client", "workflows", "report", "commands", "cli",
 ]  # fmt: skip
+# a robot runs a policy: it has no use for how one is trained or judged, nor for simulators
+FOREIGN_TO_RUNTIME = {"envs", "training", "evaluation", "workflows"}
 # file: (module it may import all the same, why)
 EXCEPTIONS = {
     "workflows/demo.py": ("mgp.cli", "starts each training as a process of its own, by the words a user would type"),
@@ -101,6 +103,12 @@ def test_evaluation_judges_any_policy():
     for path in (SOURCE / "evaluation").glob("*.py"):
         about = [m for m in imported(path) if m.startswith(("mgp.policies.mgp", "mgp.sampling", "mgp.tokenizer"))]
         assert not about or path.stem in ABOUT_MGP, f"{path} imports {about}"
+
+
+def test_a_runtime_needs_neither_simulator_nor_training():
+    for path in [*(SOURCE / "runtime").glob("*.py"), SOURCE / "client.py"]:
+        foreign = [module for module in imported(path) if room(module) in FOREIGN_TO_RUNTIME]
+        assert not foreign, f"{path} imports {foreign}"
 
 
 def test_nobody_builds_on_the_commands():

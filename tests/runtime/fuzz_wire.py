@@ -65,7 +65,7 @@ def plain(value: Any) -> None:
 def messages(count: int, seed: int = 0) -> Iterator[bytes]:
     chance = random.Random(seed)
     for _ in range(count):
-        yield chance.choice((_noise, _changed, _changed, _strange_array, _strange_tree))(chance)
+        yield chance.choice((_noise, _changed, _changed, _strange_array, _strange_tree, _good))(chance)
 
 
 def _observation(chance: random.Random) -> dict[str, Any]:
@@ -77,6 +77,10 @@ def _observation(chance: random.Random) -> dict[str, Any]:
 
 def _noise(chance: random.Random) -> bytes:
     return chance.randbytes(chance.randrange(64))
+
+
+def _good(chance: random.Random) -> bytes:
+    return pack(_observation(chance))
 
 
 def _changed(chance: random.Random) -> bytes:
@@ -98,7 +102,23 @@ def _changed(chance: random.Random) -> bytes:
 
 def _strange_array(chance: random.Random) -> bytes:
     """Fields of an array that do not fit each other, or are not what they should be."""
-    anything = (None, True, -1, 2**63, 2**64 - 1, 1e308, "", "x" * 300, b"", b"\x80\x04c", [], {}, [[]], [0], [2**62] * 9)
+    anything = (
+        None,
+        True,
+        -1,
+        2**63,
+        2**64 - 1,
+        1e308,
+        "",
+        "x" * 300,
+        b"",
+        b"\x80\x04c",
+        [],
+        {},
+        [[]],
+        [0],
+        [2**62] * 9,
+    )
     dtypes = (*DTYPES, "|O", "|V8", "|S4", "<U4", "<c8", "<M8[s]", "<f16", "O", "object", "f4,f4", "(2,)f4", "<f", "..")
     array: dict[Any, Any] = {
         b"__ndarray__": True,

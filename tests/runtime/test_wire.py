@@ -9,22 +9,23 @@ import tracemalloc
 
 import fuzz_wire
 import hypothesis.extra.numpy as arrays
-import msgpack
 import numpy as np
 import pytest
+from hostile import HOSTILE, Bomb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mgp.errors import MessageError
-from mgp.runtime.wire import CONTAINERS, DEPTH, DTYPES, ELEMENTS, TEXT, pack, unpack
-
+from mgp.runtime.wire import DTYPES, pack, unpack
 
 
 def _dictionaries(values):
     return st.dictionaries(st.text(max_size=8), values, max_size=3)
 
 
-any_array = arrays.arrays(st.sampled_from(list(DTYPES.values())), arrays.array_shapes(min_dims=0, min_side=0, max_side=4))
+any_array = arrays.arrays(
+    st.sampled_from(list(DTYPES.values())), arrays.array_shapes(min_dims=0, min_side=0, max_side=4)
+)
 plain = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=20)
 trees = st.recursive(plain | any_array, lambda inner: st.lists(inner, max_size=3) | _dictionaries(inner), max_leaves=8)
 quick = settings(max_examples=200, deadline=None, derandomize=True)
@@ -52,7 +53,8 @@ def test_what_is_packed_comes_back(message):
 def test_it_is_what_openpi_writes_and_reads(message):
     theirs = pytest.importorskip("openpi_client.msgpack_numpy", reason="openpi-client is not installed: `make setup`")
     assert theirs.packb(message) == pack(message)
-    assert all(same(value, theirs.unpackb(pack(message))[key].astype(value.dtype)) for key, value in message.items())
+    back = {key: value.astype(value.dtype.newbyteorder("=")) for key, value in theirs.unpackb(pack(message)).items()}
+    assert same(message, back)
 
 
 def test_scalars_come_back_with_their_type():
@@ -67,73 +69,12 @@ def test_arrays_cannot_be_written_to():
         array[0] = 2
 
 
-@pytest.mark.parametrize("value", [np.array([object()]), np.array(["text"]), np.array([1j]), np.array([b"b"]), object()])
+@pytest.mark.parametrize(
+    "value", [np.array([object()]), np.array(["text"]), np.array([1j]), np.array([b"b"]), object()]
+)
 def test_what_is_no_number_cannot_be_sent(value):
     with pytest.raises(MessageError, match="cannot be sent"):
         pack({"x": value})
-
-
-class Bomb:
-    def __reduce__(self):
-        return exec, ("import sys; sys.modules['exploded'] = sys",)
-
-
-def array_of(**fields) -> bytes:
-    whole = {"__ndarray__": True, "data": b"12345678", "dtype": "<f4", "shape": [2]} | fields
-    return msgpack.packb({"state": {key.encode(): value for key, value in whole.items() if value != "gone"}})
-
-
-HOSTILE = {
-    "objects": (array_of(dtype="|O", shape=[1]), "dtype '|O': only plain numbers are taken"),
-    "a pickled bomb": (pickle.dumps(Bomb()), "msgpack"),
-    "a bomb as objects": (array_of(dtype="|O", data=pickle.dumps(Bomb()), shape=[1]), "only plain numbers"),
-    "a structure": (array_of(dtype="f4,f4"), "only plain numbers"),
-    "text": (array_of(dtype="<U2", shape=[1]), "only plain numbers"),
-    "complex": (array_of(dtype="<c8", shape=[1]), "only plain numbers"),
-    "times": (array_of(dtype="<M8[s]", shape=[1]), "only plain numbers"),
-    "a dtype that is no text": (array_of(dtype=["<f4"]), "only plain numbers"),
-    "too few bytes": (array_of(shape=[3]), "8 bytes, its shape and dtype float32 need 12"),
-    "too many bytes": (array_of(shape=[1]), "8 bytes, its shape and dtype float32 need 4"),
-    "a huge shape": (array_of(shape=[2**40, 2**40]), "need"),
-    "nothing, and huge": (array_of(data=b"", shape=[0, 2**62, 2**62]), "too large"),
-    "a negative size": (array_of(shape=[-2]), "no list of at most 8 sizes"),
-    "sizes that are no numbers": (array_of(shape=["2"]), "no list of at most"),
-    "a size that is True": (array_of(shape=[True, 2]), "no list of at most"),
-    "many axes": (array_of(shape=[1] * 40), "no list of at most"),
-    "data that are text": (array_of(data="12345678"), "not bytes"),
-    "no shape": (array_of(shape="gone"), "must have the keys"),
-    "one key more": (array_of(more=1), "must have the keys"),
-    "an array that says no": (array_of(__ndarray__=False), "must have the keys"),
-    "a scalar that does not fit": (
-        msgpack.packb({"x": {b"__npgeneric__": True, b"data": 300, b"dtype": "|u1"}}),
-        "cannot hold",
-    ),
-    "a scalar that becomes Inf": (
-        msgpack.packb({"x": {b"__npgeneric__": True, b"data": 1e300, b"dtype": "<f4"}}),
-        "cannot hold",
-    ),
-    "a scalar of bytes": (msgpack.packb({"x": {b"__npgeneric__": True, b"data": b"1", b"dtype": "<f4"}}), "no number"),
-    "deep lists": (b"\x91" * 5000 + b"\xc0", "msgpack"),
-    "deep, but no more than msgpack allows": (b"\x91" * 900 + b"\xc0", "more than"),
-    "a little too deep": (b"\x81\xa1a" * (DEPTH + 1) + b"\xc0", f"more than {DEPTH} deep"),
-    "a long list": (msgpack.packb({"x": [0] * (ELEMENTS + 1)}), "max_array_len"),
-    "a large dictionary": (msgpack.packb({str(i): 0 for i in range(ELEMENTS + 1)}), "max_map_len"),
-    "a long text": (msgpack.packb({"x": "y" * (TEXT + 1)}), "max_str_len"),
-    "many lists": (msgpack.packb({str(i): [[]] * 200 for i in range(200)}), f"more than {CONTAINERS}"),
-    "a list that promises more": (b"\xdd\xff\xff\xff\xff", "msgpack"),
-    "bytes that promise more": (b"\xc6\xff\xff\xff\xff", "msgpack"),
-    "keys that are numbers": (msgpack.packb({1: 2}), "msgpack"),
-    "keys that are bytes": (msgpack.packb({b"x": 2}), "keys are not texts"),
-    "an extension": (msgpack.packb({"x": msgpack.ExtType(42, b"")}), "extension 42"),
-    "a longer extension": (msgpack.packb({"x": msgpack.ExtType(42, b"abc")}), "msgpack"),
-    "a timestamp": (msgpack.packb({"x": msgpack.Timestamp(1)}), "msgpack"),
-    "a text that is none": (b"\x81\xa1\xff\xc0", "msgpack"),
-    "two messages": (msgpack.packb({}) * 2, "msgpack"),
-    "no dictionary": (msgpack.packb([1]), "no dictionary"),
-    "an array alone": (msgpack.packb({b"__ndarray__": True, b"data": b"", b"dtype": "<f4", b"shape": [0]}), "no dict"),
-    "nothing": (b"", "msgpack"),
-    "JSON": (b'{"state": [1, 2]}', "msgpack"),
-}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -198,12 +139,12 @@ def test_the_fuzz_target_sees_what_it_looks_for():
 
 def test_a_thousand_hostile_messages():
     decoded = fuzz_wire.fuzz(1000, seed=1)
-    assert 50 < decoded < 500, "both kinds are among them"
+    assert 100 < decoded < 500, "both kinds are among them"
 
 
 @pytest.mark.slow
 def test_a_hundred_thousand_hostile_messages():
     begin = time.process_time()
     decoded = fuzz_wire.fuzz(100_000)
-    assert 5_000 < decoded < 50_000
+    assert 10_000 < decoded < 50_000
     assert time.process_time() - begin < 120

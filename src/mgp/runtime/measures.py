@@ -14,7 +14,9 @@ class Measures:
         self.info = Gauge("mgp_info", "What is served.", {"version": __version__, "method": method, "task": task}, 1)
         self.clients = Gauge("mgp_clients", "Connections that are open.")
         self.connections = Counter("mgp_connections_total", "Connections that were opened.")
-        self.turned_away = Counter("mgp_turned_away_total", "Connections refused.", "why", ("key", "address", "clients"))
+        self.turned_away = Counter(
+            "mgp_turned_away_total", "Connections refused.", "why", ("key", "address", "clients")
+        )
         self.episodes = Counter("mgp_episodes_total", "Episodes that began.")
         self.requests = Counter("mgp_requests_total", "Messages of clients.")
         self.refusals = Counter("mgp_refusals_total", "Requests refused.", "name", (*NAMES, "too-large"))

@@ -62,6 +62,7 @@ class PolicyServer:
         self.shared = Shared(policy, self.inference, self.measures, self.config.limits, metadata)
         self.connections: set[Connection] = set()
         self.stopping = False
+        self.port = self.config.port
 
     async def start(self) -> None:
         """Returns when the policy is warm and the port is open."""
@@ -87,10 +88,7 @@ class PolicyServer:
             raise ConfigError(
                 f"cannot listen on {config.host}:{config.port} ({error.strerror}): choose another"
             ) from error
-
-    @property
-    def port(self) -> int:
-        return next(iter(self.server.sockets)).getsockname()[1]
+        self.port = next(iter(self.server.sockets)).getsockname()[1]
 
     async def stop(self) -> None:
         """Take no new clients, finish the replies under way, say goodbye."""
