@@ -38,7 +38,8 @@ def target(data: bytes) -> bool:
     try:
         message = unpack(data)
     except MessageError as error:
-        assert len(str(error)) < 400
+        if len(str(error)) > 400:
+            raise
         return False
     finally:
         _state["watching"] = False

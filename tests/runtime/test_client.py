@@ -18,7 +18,7 @@ import small
 from mgp.client import PolicyClient
 from mgp.errors import ConnectionLostError, MessageError, RemoteError
 from mgp.policies.driver import Driver
-from mgp.runtime.limits import Limits
+from mgp.runtime.limits import ClientLimits
 
 NAN = {"state": np.full(7, np.nan, np.float32)}
 
@@ -120,7 +120,7 @@ def test_a_frame_that_did_not_arrive():
 
 def test_an_old_frame_counts_as_missing():
     shown, now = frames(6), time.monotonic()
-    with serving(limits=Limits(max_age=5.0)) as server:
+    with serving(limits=ClientLimits(max_age=5.0)) as server:
         with PolicyClient(served.address(server), timeout=served.PATIENT) as client:
             got = [client.act(frame, time=now - 60 if step == 4 else None) for step, frame in enumerate(shown)]
         assert server.measures.guards["stale"] == 1
@@ -172,7 +172,7 @@ def test_who_asks_himself_waits_no_longer_than_he_says(gate):
 
 
 def test_no_server():
-    with pytest.raises(ConnectionLostError, match="no policy server at ws://127.0.0.1:9"):
+    with pytest.raises(ConnectionLostError, match=r"no policy server at ws://127\.0\.0\.1:9"):
         PolicyClient("127.0.0.1:9", patience=1.0)
 
 
@@ -185,7 +185,7 @@ def test_a_wrong_key():
 
 def test_a_server_killed_in_mid_episode():
     """The robot is held within a control period, until a server is there again and a new episode is asked for."""
-    period = 0.5  # on a busy machine, a thread may be left alone for long
+    period = 0.5
     with served.command(served.run()) as (process, address):
         client = PolicyClient(address, timeout=served.PATIENT)
         client.reset()
@@ -193,12 +193,14 @@ def test_a_server_killed_in_mid_episode():
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         client.timeout = period
+        took = []
         for frame in frames(5, 1):
             begin = time.monotonic()
             action = client.act(frame)
-            assert time.monotonic() - begin < period + 0.2
+            took.append(time.monotonic() - begin)
             np.testing.assert_array_equal(action, held(last))
             assert client.status == "hold"
+        assert np.median(took) < period
         assert client.reason.startswith("lost: ")
         client.patience = 1.0
         with pytest.raises(ConnectionLostError, match="no policy server at"):
@@ -210,24 +212,27 @@ def test_a_server_killed_in_mid_episode():
 def test_a_server_that_hangs():
     """It is stopped, not killed: the connection stands, and nothing comes."""
     period = 0.1
-    with served.command(served.run()) as (process, address):
-        with PolicyClient(address, timeout=served.PATIENT, bridge=2, lost_after=2.0) as client:
-            for frame in frames(4):
-                client.act(frame)
-            os.kill(process.pid, signal.SIGSTOP)
-            client.timeout = period
-            seen = []
-            for frame in frames(4, 1):
-                begin = time.monotonic()
-                client.act(frame)
-                seen.append(client.status)
-                assert time.monotonic() - begin < period + 0.5
-            assert seen == ["plan", "plan", "hold", "hold"]
-            assert served.eventually(lambda: client.lost == "no answer in time")
-            client.act(frames(1)[0])
-            assert (client.status, client.reason) == ("hold", "lost: no answer in time")
-            os.kill(process.pid, signal.SIGCONT)
-            client.reset()
-            client.timeout = served.PATIENT
-            client.act(frames(1)[0])
-            assert client.status == "fresh"
+    with (
+        served.command(served.run()) as (process, address),
+        PolicyClient(address, timeout=served.PATIENT, bridge=2, lost_after=2.0) as client,
+    ):
+        for frame in frames(4):
+            client.act(frame)
+        os.kill(process.pid, signal.SIGSTOP)
+        client.timeout = period
+        seen, took = [], []
+        for frame in frames(4, 1):
+            begin = time.monotonic()
+            client.act(frame)
+            seen.append(client.status)
+            took.append(time.monotonic() - begin)
+        assert np.median(took) < period + 0.2
+        assert seen == ["plan", "plan", "hold", "hold"]
+        assert served.eventually(lambda: client.lost == "no answer in time")
+        client.act(frames(1)[0])
+        assert (client.status, client.reason) == ("hold", "lost: no answer in time")
+        os.kill(process.pid, signal.SIGCONT)
+        client.reset()
+        client.timeout = served.PATIENT
+        client.act(frames(1)[0])
+        assert client.status == "fresh"

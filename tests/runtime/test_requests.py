@@ -65,7 +65,7 @@ def test_words_that_cannot_be(words, said):
 
 @pytest.mark.parametrize("value", [[1.0, 2.0], {"x": 1}, None, b"bytes"])
 def test_values_of_an_observation_are_arrays_numbers_and_texts(value):
-    with pytest.raises(RequestError, match="'state' is a .*: send an array"):
+    with pytest.raises(RequestError, match=r"'state' is a .*: send an array"):
         parse_request({"state": value})
 
 

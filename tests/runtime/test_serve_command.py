@@ -46,7 +46,7 @@ def test_it_asks_for_the_key_of_its_environment(tmp_path):
     [
         (["--host", "0.0.0.0"], "host = '0.0.0.0' can be reached from other machines, and there is no key"),
         (["--api-key-file", "/nowhere/key"], "write the key into it"),
-        (["--max-rate", "0"], "Limits.rate = 0.0: must be above 0"),
+        (["--max-rate", "0"], "ClientLimits.rate = 0.0: must be above 0"),
         (["--port", "70000"], "port = 70000 below 65536"),
         (["--batch", "0"], "batch = 0"),
         (["--sampling.execution-horizon", "999"], "execution_horizon = 999"),

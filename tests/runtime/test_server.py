@@ -18,7 +18,7 @@ from websockets.sync.client import connect
 from mgp.client import PolicyClient
 from mgp.errors import ConfigError
 from mgp.policies.driver import Driver
-from mgp.runtime.limits import Limits
+from mgp.runtime.limits import ClientLimits
 from mgp.runtime.server import ServerConfig, in_background
 from mgp.runtime.wire import pack
 
@@ -166,7 +166,7 @@ def test_a_text_frame_is_refused():
 
 
 def test_a_message_too_large_is_not_read():
-    with serving(limits=Limits(message=4096)) as server, raw(server) as socket:
+    with serving(limits=ClientLimits(message=4096)) as server, raw(server) as socket:
         assert isinstance(ask(socket, {**frames(1)[0], "more": np.zeros(400)}), dict)
         with pytest.raises(ConnectionClosed) as closed:
             ask(socket, {"state": np.zeros(10_000)})
@@ -175,7 +175,7 @@ def test_a_message_too_large_is_not_read():
 
 
 def test_a_port_that_is_shouted_at_goes_on():
-    with serving(limits=Limits(patience=0.3)) as server:
+    with serving(limits=ClientLimits(patience=0.3)) as server:
         for shout in (b"\x00" * 100, b"GET / HTTP/1.1\r\n\r\n", b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HT"):
             with tcp.create_connection(("127.0.0.1", server.port)) as stray:
                 stray.sendall(shout)
@@ -188,7 +188,7 @@ def test_a_port_that_is_shouted_at_goes_on():
 
 def test_a_client_that_never_reads_or_stops_in_mid_message_keeps_nobody_waiting():
     wide = {**frames(1)[0], "mgp": {"beyond": 1000}}
-    with serving(limits=Limits(rate=5000, patience=0.5)) as server, raw(server) as good:
+    with serving(limits=ClientLimits(rate=5000, patience=0.5)) as server, raw(server) as good:
         slow = connect(f"ws://{served.address(server)}", proxy=None, max_queue=1)
         flood = threading.Thread(target=_flood, args=(slow, pack(wide)), daemon=True)
         flood.start()
@@ -239,7 +239,7 @@ def test_a_page_in_a_browser_does_not_come_in():
 
 
 def test_more_clients_than_allowed_are_told_so():
-    with serving(limits=Limits(clients=1)) as server, raw(server):
+    with serving(limits=ClientLimits(clients=1)) as server, raw(server):
         with pytest.raises(InvalidStatus) as refused, raw(server):
             pass
         assert refused.value.response.status_code == 503
@@ -256,7 +256,7 @@ def test_addresses_that_do_not_exist():
 
 
 def test_a_client_above_its_rate_is_slowed_down():
-    with serving(limits=Limits(rate=10)) as server, raw(server, "?steps=1") as socket:
+    with serving(limits=ClientLimits(rate=10)) as server, raw(server, "?steps=1") as socket:
         begin = time.monotonic()
         for frame in frames(8):  # two and a half may come at once, the others take a tenth of a second each
             socket.send(pack(frame))
@@ -385,9 +385,12 @@ def test_a_server_that_is_stopped_finishes_its_replies(gate):
 
 
 def test_a_port_that_is_taken_is_named():
-    with serving() as server, pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{server.port}"):
-        with in_background(served.policy(), ServerConfig(port=server.port)):
-            pass
+    with (
+        serving() as server,
+        pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{server.port}"),
+        in_background(served.policy(), ServerConfig(port=server.port)),
+    ):
+        pass
 
 
 def test_msgpack_of_other_languages_is_taken():

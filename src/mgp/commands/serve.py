@@ -46,11 +46,11 @@ def main(arguments: list[str]) -> None:
     for module in ("websockets", "msgpack"):
         needed(module, "serve", "`mgp serve`")
     from mgp.runtime.access import find_key
-    from mgp.runtime.limits import Limits
+    from mgp.runtime.limits import ClientLimits
     from mgp.runtime.server import PolicyServer, ServerConfig, run_server
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    limits = Limits(int(args.max_message * 2**20), args.max_rate, args.max_clients, max_age=args.max_age)
+    limits = ClientLimits(int(args.max_message * 2**20), args.max_rate, args.max_clients, max_age=args.max_age)
     key = find_key(args.api_key_file)
     config = ServerConfig(args.host, args.port, key, limits, args.batch, args.threads)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -68,9 +67,13 @@ class Driver:
 
     def plan(self) -> Chunk:
         """A new chunk for every row, from the newest frames."""
+        return self.adopt(self.make())
+
+    def make(self) -> Chunk:
+        """The chunk that `plan` would run; the one in hand goes on until it is adopted."""
         observation, observed = self.looks()
         executed = self.taken if self.chunk is not None else None
-        return self.adopt(self.policy.plan(observation, self.memory, observed, executed))
+        return self.policy.plan(observation, self.memory, observed, executed)
 
     def looks(self) -> tuple[Frame, np.ndarray]:
         """Frames (B, H, ...) of each key as a plan sees them, and which rows have one (B,)."""
@@ -111,21 +114,3 @@ class Driver:
         if self.due:
             self.plan()
         return self.take()[0, 0].copy()
-
-
-def plan_together(drivers: Sequence[Driver]) -> bool:
-    """New chunks for several drivers of one policy, as one batch; False, and nothing is done, where it cannot be."""
-    policy = drivers[0].policy
-    memory = policy.together([driver.memory for driver in drivers])
-    if memory is None:
-        return False
-    looks = [driver.looks() for driver in drivers]
-    there = [key for key in policy.observation_shapes if all(key in observation for observation, _ in looks)]
-    batch: dict[str, Any] = {key: np.concatenate([observation[key] for observation, _ in looks]) for key in there}
-    if all("instruction" in observation for observation, _ in looks):
-        batch["instruction"] = [text for observation, _ in looks for text in observation["instruction"]]
-    actions, run = policy.plan(batch, memory, np.concatenate([observed for _, observed in looks]))
-    rows = np.split(actions, np.cumsum([len(driver.histories) for driver in drivers])[:-1])
-    for driver, own in zip(drivers, rows, strict=True):
-        driver.adopt(Chunk(own, run))
-    return True

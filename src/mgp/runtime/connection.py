@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 
 from mgp.policies.base import Policy
 from mgp.runtime.inference import Inference
-from mgp.runtime.limits import Bucket, Limits
+from mgp.runtime.limits import Bucket, ClientLimits
 from mgp.runtime.measures import GUARDS, Measures
 from mgp.runtime.observations import admit
 from mgp.runtime.refusals import DeadlineError, refusal
@@ -37,7 +37,7 @@ class Shared:
     policy: Policy
     inference: Inference
     measures: Measures
-    limits: Limits
+    limits: ClientLimits
     metadata: dict[str, Any]
 
 

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from mgp.policies.base import Chunk, Policy
-from mgp.policies.driver import Driver, plan_together
+from mgp.policies.driver import Driver
+from mgp.policies.together import make_together
 from mgp.runtime.measures import Measures
 from mgp.runtime.refusals import PlanError
 from mgp.runtime.warm_up import warm_up
@@ -102,32 +103,32 @@ class Inference:
 
     def _plan(self, jobs: Sequence[_Job]) -> None:
         drivers = [job.driver for job in jobs if job.driver is not None]
-        before = [(driver.chunk, driver.taken) for driver in drivers]
+        chunks = self._together(drivers)
+        for row, (job, driver) in enumerate(zip(jobs, drivers, strict=True)):
+            self._settle(job, functools.partial(self._adopt, driver, None if chunks is None else chunks[row]))
+
+    def _together(self, drivers: Sequence[Driver]) -> list[Chunk] | None:
         begin = time.perf_counter()
-        together = len(jobs) > 1 and self._planned_together(drivers)
-        if together:
-            self._measure(begin, len(jobs))
-        for job, driver, old in zip(jobs, drivers, before, strict=True):
-            self._settle(job, functools.partial(self._finish, driver, *old, planned=together))
-
-    def _finish(self, driver: Driver, chunk: Chunk | None, taken: int, planned: bool) -> bool:
-        """Plan, if that was not done with others; keep the plan that was there if the new one is no numbers."""
-        if not planned:
-            begin = time.perf_counter()
-            driver.plan()
-            self._measure(begin, 1)
-        self.policy.forget_trace(driver.memory)
-        if driver.chunk is not None and not np.isfinite(driver.chunk.actions).all():
-            driver.chunk, driver.taken = chunk, taken
-            raise PlanError("the policy planned NaN or Inf; the plan before it stands")
-        return True
-
-    def _planned_together(self, drivers: Sequence[Driver]) -> bool:
         try:
-            return plan_together(drivers)
+            chunks = make_together(drivers) if len(drivers) > 1 else None
         except Exception:  # one of them alone is at fault: each is planned for alone, and it is told
             log.warning("planning for %d clients at once failed; each is planned for alone", len(drivers))
-            return False
+            return None
+        if chunks is not None:
+            self._measure(begin, len(chunks))
+        return chunks
+
+    def _adopt(self, driver: Driver, chunk: Chunk | None) -> bool:
+        """Make the plan, if that was not done with others; keep the one in hand if it is no numbers."""
+        if chunk is None:
+            begin = time.perf_counter()
+            chunk = driver.make()
+            self._measure(begin, 1)
+        self.policy.forget_trace(driver.memory)
+        if not np.isfinite(chunk.actions).all():
+            raise PlanError("the policy planned NaN or Inf; the plan before it stands")
+        driver.adopt(chunk)
+        return True
 
     def _measure(self, begin: float, rows: int) -> None:
         self.measures.plan_seconds.add(time.perf_counter() - begin)

@@ -9,7 +9,7 @@ from mgp.runtime.wire import MESSAGE
 
 
 @dataclass(frozen=True)
-class Limits:
+class ClientLimits:
     message: int = MESSAGE  # bytes of a message; a larger one closes the connection
     rate: float = 200.0  # messages a second from one client; those above wait, and so does the client
     clients: int = 32  # connections at a time; the next ones are told so

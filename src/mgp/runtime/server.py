@@ -24,7 +24,7 @@ from mgp.policies.base import Policy
 from mgp.runtime.access import allowed, check_access
 from mgp.runtime.connection import Connection, Shared
 from mgp.runtime.inference import Inference
-from mgp.runtime.limits import Limits
+from mgp.runtime.limits import ClientLimits
 from mgp.runtime.measures import Measures
 from mgp.runtime.metadata import describe
 from mgp.runtime.request import parse_address
@@ -39,7 +39,7 @@ class ServerConfig:
     host: str = "127.0.0.1"
     port: int = 8000  # 0: any that is free
     key: str = field(default="", repr=False)
-    limits: Limits = field(default_factory=Limits)
+    limits: ClientLimits = field(default_factory=ClientLimits)
     batch: int = 8  # plans of several clients that are made at once, at most; fewer if it does not pay
     threads: int = 1  # of torch; more are slower for small networks
     grace: float = 5.0  # seconds for replies under way when the server is stopped

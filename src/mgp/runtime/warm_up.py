@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from mgp.policies.base import Frame, Policy
-from mgp.policies.driver import Driver, plan_together
+from mgp.policies.driver import Driver
+from mgp.policies.together import make_together
 from mgp.runtime.request import INSTRUCTION
 
 REPEATS = 3
@@ -22,13 +23,13 @@ GAIN = 0.9  # of the time a row: below it, a batch twice as large pays
 def warm_up(policy: Policy, most: int) -> int:
     """How many plans to make at once, at most `most`; 1 for policies that cannot make several."""
     begin, frame = time.perf_counter(), blank_frame(policy)
-    each = _seconds(lambda: _drivers(policy, frame, 1)[0].plan())
+    each = _seconds(lambda: _drivers(policy, frame, 1)[0].make())
     best = 1
     while 2 * best <= most and time.perf_counter() - begin < ENOUGH:
         rows = 2 * best
-        if not plan_together(_drivers(policy, frame, rows)):
+        if make_together(_drivers(policy, frame, rows)) is None:
             break
-        now = _seconds(lambda: plan_together(_drivers(policy, frame, rows))) / rows  # noqa: B023 (called at once)
+        now = _seconds(lambda: make_together(_drivers(policy, frame, rows))) / rows  # noqa: B023 (called at once)
         if now > GAIN * each:
             break
         each, best = now, rows
