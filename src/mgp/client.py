@@ -19,7 +19,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from mgp.errors import ConnectionLostError, RemoteError
+from mgp.errors import ConnectionLostError, MessageError, RemoteError
 from mgp.runtime.link import REPLY, Link
 from mgp.runtime.wire import pack, unpack
 
@@ -111,7 +111,13 @@ class PolicyClient:
     # --- the plan in hand -----------------------------------------------------------------------------------------
 
     def _connect(self) -> Link:
-        return Link(self.address, self.key, self.patience)
+        link = Link(self.address, self.key, self.patience)
+        if link.metadata.get("server") != "mgp":
+            link.close()
+            raise ConnectionLostError(
+                f"the server at {self.address} is not `mgp serve`: ask it with openpi's own client"
+            )
+        return link
 
     def _begin(self, seed: int, episode: str | int | None) -> None:
         self._opening: dict[str, Any] = {"reset": True, "seed": seed, "episode": episode}  # goes with the next request
@@ -138,9 +144,22 @@ class PolicyClient:
         if isinstance(answer, str):
             self.reason = answer
             return False
-        self._plan, self._position = unpack(answer, REPLY)["actions"], self._since
+        try:
+            self._plan, self._position = self._actions(answer), self._since
+        except MessageError as error:
+            self.reason = f"bad reply: {error}"
+            return False
         self._opening, self.reason = {}, ""
         return True
+
+    def _actions(self, answer: bytes) -> np.ndarray:
+        """(T, A) of a reply, if a robot can run them."""
+        actions, width = unpack(answer, REPLY).get("actions"), self.metadata["action_width"]
+        if not isinstance(actions, np.ndarray) or actions.ndim != 2 or actions.shape[1] != (width or actions.shape[1]):
+            raise MessageError(f"no actions of {width} numbers")
+        if not np.isfinite(actions).all():
+            raise MessageError("actions with NaN or Inf")
+        return actions
 
     def _next(self, fresh: bool) -> np.ndarray:
         if self._position < len(self._plan) and not self.lost:

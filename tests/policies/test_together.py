@@ -13,8 +13,8 @@ from mgp.policies.driver import Driver
 from mgp.policies.learned import LearnedPolicy
 from mgp.policies.together import make_together
 
-CAN = ("mgp-short", "bc", "diffusion", "flow", "resnet-t")
-CANNOT = ("mgp-long", "act", "open-loop")  # what was planned before goes into the next plan
+CAN = ("mgp-short", "bc", "dp3", "flow-policy", "resnet-t")
+CANNOT = ("mgp-long", "act", "dp3-full")  # what was planned before goes into the next plan
 
 
 @functools.cache

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -13,12 +15,15 @@ import pytest
 import served
 from served import frames, serving
 from test_server import Gate
+from websockets.sync.server import serve
 
 import small
 from mgp.client import PolicyClient
 from mgp.errors import ConnectionLostError, MessageError, RemoteError
 from mgp.policies.driver import Driver
 from mgp.runtime.limits import ClientLimits
+from mgp.runtime.metadata import describe
+from mgp.runtime.wire import pack
 
 NAN = {"state": np.full(7, np.nan, np.float32)}
 
@@ -169,6 +174,55 @@ def test_who_asks_himself_waits_no_longer_than_he_says(gate):
         gate.open.set()
         client.reset()
         assert client.infer(frames(1)[0])["actions"].shape == (4, 3)
+
+
+@contextlib.contextmanager
+def pretender(metadata: dict, *replies: bytes | str):
+    """A server that says what it is told to, whatever it is asked."""
+
+    def answer(socket) -> None:
+        socket.send(pack(metadata))
+        for reply in replies:
+            socket.recv()
+            socket.send(reply)
+
+    with serve(answer, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.socket.getsockname()[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (pack({"actions": np.full((4, 3), np.nan)}), "bad reply: actions with NaN or Inf"),
+        (pack({"actions": np.ones((4, 2))}), "bad reply: no actions of 3 numbers"),
+        (pack({"actions": np.ones(3)}), "bad reply: no actions of 3 numbers"),
+        (pack({"actions": "left"}), "bad reply: no actions of 3 numbers"),
+        (pack({}), "bad reply: no actions of 3 numbers"),
+        (b"\xc1", "bad reply: no msgpack of this protocol"),
+        ("busy: come back later", "busy: come back later"),
+    ],
+)
+def test_a_reply_that_no_robot_can_run_is_not_run(reply, said):
+    good = np.arange(12, dtype=np.float32).reshape(4, 3)
+    replies = (pack({"actions": good}), reply, pack({"actions": -good}))
+    with (
+        pretender(describe(served.policy()), *replies) as address,
+        PolicyClient(address, timeout=served.PATIENT) as client,
+    ):
+        got = [client.act(frames(1)[0]), client.act(frames(1)[0])]
+        assert (client.status, client.reason[: len(said)]) == ("plan", said)
+        got.append(client.act(frames(1)[0]))
+        assert (client.status, client.reason) == ("fresh", "")
+    np.testing.assert_array_equal(got, [good[0], good[1], -good[0]])
+
+
+def test_another_kind_of_server():
+    with pretender({"policy": "pi0"}) as address, pytest.raises(ConnectionLostError, match="is not `mgp serve`"):
+        PolicyClient(address)
 
 
 def test_no_server():

@@ -50,6 +50,7 @@ class Connection:
         self.stopping = False  # after which there is no other
         self.total = 0.0  # milliseconds of the last request
         self.logged: set[str] = set()
+        self.closing: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         try:

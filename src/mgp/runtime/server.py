@@ -120,6 +120,9 @@ class PolicyServer:
         self.measures.clients.value = len(self.connections)
         try:
             await connection.run()
+        except Exception:
+            log.exception("%s: dropped", connection.name)
+            raise
         finally:
             self.connections.discard(connection)
             self.measures.clients.value = len(self.connections)
