@@ -125,20 +125,23 @@ def test_soak(seconds):
     with served.command(served.run("long"), "--max-rate", "10000") as (process, address), watched() as machine:
         samples: list[tuple[float, float, int, float]] = []  # memory, computing, requests, median seconds of a step
         begin, rounds, requests = time.monotonic(), 0, 0
-        robot = PolicyClient(address, timeout=served.PATIENT)  # this one connection stays, its episode does not end
+        robot, endless = (PolicyClient(address, timeout=served.PATIENT) for _ in range(2))  # these connections stay
         while time.monotonic() - begin < seconds or rounds < 12:
             taken = []
-            for frame in frames(40, rounds):
+            robot.reset(rounds)
+            for frame in frames(30, rounds):
                 start = time.monotonic()
                 robot.act(frame)
                 taken.append(time.monotonic() - start)
             with PolicyClient(address, timeout=served.PATIENT) as short:
-                for frame in frames(8, rounds):
+                for frame in frames(9, rounds):
                     short.act(frame)
+                    endless.act(frame)  # of an episode that is never reset
             bad(address, hostile[rounds % len(hostile)])
             requests, rounds = requests + 49, rounds + 1
             samples.append((memory(process.pid), cpu(process.pid), requests, float(np.median(taken))))
         robot.close()
+        endless.close()
         assert process.poll() is None
     part = max(3, len(samples) // 4)
     early, late = samples[part : 2 * part], samples[-part:]  # what is before is warming up
