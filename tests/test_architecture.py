@@ -85,7 +85,7 @@ def test_exceptions_are_still_needed():
 @pytest.mark.parametrize("path", sorted((SOURCE / "training").glob("*.py")), ids=lambda path: path.name)
 def test_training_knows_no_policy_by_name(path):
     methods = {module.name.removesuffix(".py") for module in (SOURCE / "policies").iterdir() if module.name[0] != "_"}
-    shared = {"base", "config", "driver", "files", "learned"}
+    shared = {"base", "config", "driver", "files", "learned", "together"}
     for module in imported(path):
         if room(module) == "policies":
             assert module.split(".")[2:3] in ([], *([name] for name in shared)), f"{path} imports {module}"

@@ -51,7 +51,7 @@ class LearnedMemory(Memory):
     generators: tuple[torch.Generator, ...] = ()  # one an episode, so that a batch equals its rows alone
 
 
-def joined(memories: Sequence[Memory]) -> LearnedMemory:
+def merged(memories: Sequence[Memory]) -> LearnedMemory:
     """The rows of several memories as one; the generators are shared, and so go on where they are."""
     rows = [one for one in memories if isinstance(one, LearnedMemory)]
     assert len(rows) == len(memories)
@@ -202,7 +202,7 @@ class LearnedPolicy(nn.Module, Policy):
         """Any rows make a batch, if nothing but the generators is kept between plans."""
         if type(self).plan is not LearnedPolicy.plan or type(self).begin is not LearnedPolicy.begin:
             return None
-        return joined(memories)
+        return merged(memories)
 
     def predict(self, condition: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
         """The condition (O, H, C) to raw actions (O, T, A) from now on."""

@@ -21,7 +21,7 @@ from mgp.errors import ConfigError
 from mgp.model.transformer import MaskedTransformer
 from mgp.policies.base import Chunk, Frame, Memory, PlanTrace
 from mgp.policies.config import RunConfig
-from mgp.policies.learned import Figures, LearnedMemory, LearnedPolicy, Stage, joined
+from mgp.policies.learned import Figures, LearnedMemory, LearnedPolicy, Stage, merged
 from mgp.policies.mgp.config import MGPConfig
 from mgp.policies.mgp.windows import LongWindows, ShortWindows, TokenizerWindows
 from mgp.sampling.config import SamplingConfig
@@ -235,7 +235,7 @@ class MGP(LearnedPolicy):
 
     def together(self, memories: Sequence[Memory]) -> Memory | None:
         """Plans of the whole episode are not mixed: each has its own executed prefix."""
-        return None if self.long else joined(memories)
+        return None if self.long else merged(memories)
 
     def forget_trace(self, memory: Memory) -> None:
         if isinstance(memory, LongMemory) and memory.planner is not None:
