@@ -78,7 +78,7 @@ class PolicyClient:
         self._collect(0.0)  # an answer that was late
         asked = not self.link.waiting and not self.lost
         if asked:
-            self._ask(frame, begin if time is None else time, first)
+            asked = self._ask(frame, begin if time is None else time, first)
         came = self._collect(self.patience if first else max(0.0, self.timeout - (clock.monotonic() - begin)))
         self._step += 1
         if first and self._position >= len(self._plan):
@@ -127,13 +127,22 @@ class PolicyClient:
         self._step = 0  # control step
         self._last: np.ndarray | None = None  # command of this episode
 
-    def _ask(self, frame: Mapping[str, Any] | None, time: float, first: bool) -> None:
+    def _ask(self, frame: Mapping[str, Any] | None, time: float, first: bool) -> bool:
+        """False if the frame cannot be sent at all; once the robot moves that is no reason to stop in mid-air."""
         mgp = {**self._opening, "step": self._step, "executed": self._position, "beyond": self.bridge, "time": time}
         mgp |= {"missing": frame is None, "sent": clock.monotonic()}
         if not first:
             mgp["deadline"] = 1000 * self.timeout
+        try:
+            message = pack({**(frame or {}), "mgp": mgp})
+        except MessageError as error:
+            if first:
+                raise
+            self.reason = f"bad frame: {error}"
+            return False
         self._since = 0
-        self.link.ask(pack({**(frame or {}), "mgp": mgp}), self.patience if first else self.lost_after)
+        self.link.ask(message, self.patience if first else self.lost_after)
+        return True
 
     def _collect(self, timeout: float) -> bool:
         """Take the answer if it comes in time. What was run since it was asked for is not run again."""

@@ -115,6 +115,18 @@ def test_a_frame_that_is_refused_leaves_the_plan_to_go_on():
     np.testing.assert_array_equal(got, served.acted(served.policy(), [shown[0], None, *shown[2:]]))
 
 
+def test_a_frame_that_cannot_be_sent_is_none():
+    bad, shown = {"state": np.array([None] * 7)}, frames(4)
+    with serving() as server, PolicyClient(served.address(server), timeout=served.PATIENT) as client:
+        with pytest.raises(MessageError, match="cannot be sent"):
+            client.act(bad)
+        got = [client.act(shown[0]), client.act(bad)]
+        assert (client.status, client.reason.partition(" (")[0]) == ("plan", "bad frame: cannot be sent")
+        got.append(client.act(shown[2]))
+        assert (client.status, client.reason) == ("fresh", "")
+    np.testing.assert_array_equal(got, served.acted(served.policy(), [shown[0], None, shown[2]]))
+
+
 def test_a_frame_that_did_not_arrive():
     shown = [*frames(5), None, *frames(6, 1)]
     with serving() as server, PolicyClient(served.address(server), timeout=served.PATIENT) as client:

@@ -384,6 +384,22 @@ def test_a_server_that_is_stopped_finishes_its_replies(gate):
             connect(f"ws://{served.address(server)}", proxy=None)
 
 
+def test_a_server_that_is_stopped_does_not_wait_for_ever(gate):
+    begin = time.monotonic()
+    with serving(grace=0.3) as server:
+        busy = connect(f"ws://{served.address(server)}", proxy=None)
+        busy.recv()
+        gate.open.clear()
+        busy.send(pack(frames(1)[0]))
+        assert served.eventually(lambda: gate.waiting == 1)
+    assert time.monotonic() - begin < served.PATIENT / 2, "the gate would have opened later"
+    with pytest.raises(ConnectionClosed):
+        busy.recv(timeout=served.PATIENT)
+    gate.open.set()
+    server.inference.thread.join(served.PATIENT)
+    assert not server.inference.thread.is_alive()
+
+
 def test_a_port_that_is_taken_is_named():
     with (
         serving() as server,

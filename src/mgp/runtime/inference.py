@@ -6,6 +6,7 @@ Plans that wait at the same time are made at once, where that pays: nobody is ma
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import queue
@@ -46,13 +47,18 @@ class Inference:
         """Returns when the policy is warm."""
         self.loop = asyncio.get_running_loop()
         self.thread.start()
-        self.batch = await self._submit(work=lambda: warm_up(self.policy, self.batch))
+        try:
+            self.batch = await self._submit(work=lambda: warm_up(self.policy, self.batch))
+        except BaseException:
+            await self.stop()
+            raise
         self.measures.largest_batch.value = self.batch
 
-    async def stop(self) -> None:
-        """After the jobs that are there."""
+    async def stop(self, wait: bool = True) -> None:
+        """End the thread after the jobs that are there; who does not wait leaves it alone with them."""
         self.jobs.put(None)
-        await self.loop.run_in_executor(None, self.thread.join)
+        if wait:
+            await self.loop.run_in_executor(None, self.thread.join)
 
     async def begin(self, seed: int) -> Driver:
         """A driver for a new episode."""
@@ -76,7 +82,7 @@ class Inference:
         while (jobs := self._next()) is not None:
             now, plans = time.monotonic(), []
             for job in jobs:
-                if job.future.cancelled():  # the client is gone
+                if job.future.cancelled():  # nobody waits for it any more
                     continue
                 if job.driver is None:
                     self._settle(job, job.work)
@@ -138,12 +144,13 @@ class Inference:
     def _settle(self, job: _Job, work: Callable[[], Any] | None) -> None:
         """Do it, and hand the outcome to whoever waits for it in the event loop."""
         assert work is not None
+        result, failure = None, None
         try:
             result = work()
         except Exception as error:
-            self.loop.call_soon_threadsafe(_tell, job.future, None, error)
-        else:
-            self.loop.call_soon_threadsafe(_tell, job.future, result, None)
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the event loop is closed: the server did not wait
+            self.loop.call_soon_threadsafe(_tell, job.future, result, failure)
 
 
 def _tell(future: asyncio.Future, result: Any, error: Exception | None) -> None:

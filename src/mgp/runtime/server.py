@@ -99,12 +99,12 @@ class PolicyServer:
         try:
             async with asyncio.timeout(self.config.grace):
                 await self.server.wait_closed()
+            await self.inference.stop()
         except TimeoutError:
             log.warning("%d clients did not finish in %g s: dropped", len(self.connections), self.config.grace)
             for connection in list(self.connections):
                 connection.socket.transport.abort()
-            await self.server.wait_closed()
-        await self.inference.stop()
+            await self.inference.stop(wait=False)
 
     async def run(self, until: asyncio.Event, ready: Callable[[PolicyServer], None] = lambda server: None) -> None:
         await self.start()
@@ -132,11 +132,8 @@ class PolicyServer:
         url = urlsplit(request.path)
         status = http.HTTPStatus
         if url.path == "/healthz":
-            return (
-                socket.respond(status.SERVICE_UNAVAILABLE, "stopping\n")
-                if self.stopping
-                else socket.respond(status.OK, "OK\n")
-            )
+            good = not self.stopping
+            return socket.respond(status.OK if good else status.SERVICE_UNAVAILABLE, "OK\n" if good else "stopping\n")
         if not allowed(request.headers, self.config.key):
             return self._away(socket, "key", status.UNAUTHORIZED, "send the header `Authorization: Api-Key <key>`")
         if url.path == "/metrics":
@@ -178,12 +175,11 @@ def run_server(
 def in_background(policy: Policy, config: ServerConfig | None = None) -> Iterator[PolicyServer]:
     """A server in a thread of this process, ready when the block begins and stopped when it ends."""
     server = PolicyServer(policy, config or ServerConfig(port=0))
-    loop, ready, failed = asyncio.new_event_loop(), threading.Event(), []
-    stop = asyncio.Event()
+    ready, stop, failed = threading.Event(), asyncio.Event(), []
 
     def work() -> None:
         try:
-            loop.run_until_complete(server.run(stop, lambda _: ready.set()))
+            asyncio.run(server.run(stop, lambda _: ready.set()))
         except Exception as error:
             failed.append(error)
             ready.set()
@@ -196,6 +192,5 @@ def in_background(policy: Policy, config: ServerConfig | None = None) -> Iterato
     try:
         yield server
     finally:
-        loop.call_soon_threadsafe(stop.set)
+        server.inference.loop.call_soon_threadsafe(stop.set)
         thread.join()
-        loop.close()
