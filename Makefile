@@ -38,6 +38,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 -c constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,dev]' -c constraints.txt
+	# for the tests of `mgp serve`; it works with numpy 2, although it says it does not
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps openpi-client -c constraints.txt
 	touch $@
 
 clean:          ## remove the virtual environment and caches (data and runs stay)

@@ -13,7 +13,7 @@ SOURCE = ROOT / "src" / "mgp"
 # from left to right
 ROOMS = [
     "errors", "extras", "files", "config", "processes", "envs", "data", "tokenizer", "model", "sampling", "policies",
-    "presets", "training", "runs", "evaluation", "workflows", "runtime", "report", "commands", "cli",
+    "presets", "training", "runs", "evaluation", "runtime", "client", "workflows", "report", "commands", "cli",
 ]  # fmt: skip
 # file: (module it may import all the same, why)
 EXCEPTIONS = {
@@ -85,7 +85,7 @@ def test_exceptions_are_still_needed():
 @pytest.mark.parametrize("path", sorted((SOURCE / "training").glob("*.py")), ids=lambda path: path.name)
 def test_training_knows_no_policy_by_name(path):
     methods = {module.name.removesuffix(".py") for module in (SOURCE / "policies").iterdir() if module.name[0] != "_"}
-    shared = {"base", "config", "driver", "files", "learned"}
+    shared = {"base", "config", "driver", "files", "learned", "together"}
     for module in imported(path):
         if room(module) == "policies":
             assert module.split(".")[2:3] in ([], *([name] for name in shared)), f"{path} imports {module}"
@@ -101,6 +101,19 @@ def test_evaluation_judges_any_policy():
     for path in (SOURCE / "evaluation").glob("*.py"):
         about = [m for m in imported(path) if m.startswith(("mgp.policies.mgp", "mgp.sampling", "mgp.tokenizer"))]
         assert not about or path.stem in ABOUT_MGP, f"{path} imports {about}"
+
+
+def test_a_server_needs_neither_simulator_nor_training():
+    """It runs a policy: it has no use for how one is trained or judged."""
+    waiting, done = {"mgp.runtime.server", "mgp.client"}, set()
+    while waiting - done:
+        module = (waiting - done).pop()
+        done.add(module)
+        found = imported(SOURCE.joinpath(*module.split(".")[1:]).with_suffix(".py"))
+        foreign = [name for name in found if room(name) in ("envs", "training", "evaluation", "workflows")]
+        assert not foreign, f"{module} imports {foreign}"
+        waiting |= {name for name in found if name.startswith("mgp.runtime.")}
+    assert len(done) > 10, "the rest of the server is found from there"
 
 
 def test_nobody_builds_on_the_commands():

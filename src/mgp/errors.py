@@ -40,6 +40,26 @@ class ObservationError(MGPError):
     """An observation that must not reach the model: wrong keys, shape, dtype, NaN or Inf."""
 
 
+class MessageError(MGPError):
+    """A message over the wire that the protocol does not allow."""
+
+
+class RequestError(MGPError):
+    """A well-formed message to a policy server that asks for something it cannot do."""
+
+
+class RemoteError(MGPError):
+    """What a policy server refused: `name` is one of a few short words, the message says more."""
+
+    def __init__(self, said: str):
+        self.name = said.partition(":")[0]
+        super().__init__(said)
+
+
+class ConnectionLostError(MGPError):
+    """A policy server that cannot be reached, or went away."""
+
+
 class SimulationError(MGPError):
     """An environment that cannot be built or stepped as asked."""
 

@@ -71,8 +71,19 @@ class Policy(ABC):
         actions run since the last plan, if not as many as that one said.
         """
 
+    def together(self, memories: Sequence[Memory]) -> Memory | None:
+        """One memory for the rows of several, so that their plans can be made as one batch, whenever each began.
+
+        None where a plan also depends on what was planned before: then each memory is planned for alone.
+        """
+        return None
+
     def trace(self, memory: Memory, episode: int) -> PlanTrace | None:
         """The record of one episode, for policies that keep a plan."""
+        return None
+
+    def forget_trace(self, memory: Memory) -> None:
+        """Drop the record, not the plan: for who drives without an end and never asks for it."""
         return None
 
     def reset(self, seeds: Sequence[int] = (0,)) -> Driver:

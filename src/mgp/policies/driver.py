@@ -67,6 +67,16 @@ class Driver:
 
     def plan(self) -> Chunk:
         """A new chunk for every row, from the newest frames."""
+        return self.adopt(self.make())
+
+    def make(self) -> Chunk:
+        """The chunk that `plan` would run; the one in hand goes on until it is adopted."""
+        observation, observed = self.looks()
+        executed = self.taken if self.chunk is not None else None
+        return self.policy.plan(observation, self.memory, observed, executed)
+
+    def looks(self) -> tuple[Frame, np.ndarray]:
+        """Frames (B, H, ...) of each key as a plan sees them, and which rows have one (B,)."""
         keys = self.policy.observation_shapes
         if keys and not all(history.newest for history in self.histories):
             raise ObservationError(FIRST_MISSING)
@@ -75,11 +85,12 @@ class Driver:
         batch = {key: np.stack([[frame[key] for frame in row] for row in rows]) for key in there}  # (B, H, ...)
         texts = [row[-1].get("instruction") for row in rows if row]
         instruction = {"instruction": texts} if texts and texts[0] is not None else {}
-        observed = np.array([not history.gap for history in self.histories])
-        executed = self.taken if self.chunk is not None else None
-        self.chunk = self.policy.plan({**batch, **instruction}, self.memory, observed, executed)
-        self.taken = 0
-        return self.chunk
+        return {**batch, **instruction}, np.array([not history.gap for history in self.histories])
+
+    def adopt(self, chunk: Chunk) -> Chunk:
+        """Run this chunk from its first action on."""
+        self.chunk, self.taken = chunk, 0
+        return chunk
 
     def take(self, count: int = 1) -> np.ndarray:
         """The next actions of every row (B, count, A)."""

@@ -51,6 +51,17 @@ class LearnedMemory(Memory):
     generators: tuple[torch.Generator, ...] = ()  # one an episode, so that a batch equals its rows alone
 
 
+def merged(memories: Sequence[Memory]) -> LearnedMemory:
+    """The rows of several memories as one; the generators are shared, and so go on where they are."""
+    rows = [one for one in memories if isinstance(one, LearnedMemory)]
+    assert len(rows) == len(memories)
+    return LearnedMemory(
+        tuple(seed for one in rows for seed in one.seeds),
+        np.concatenate([one.last for one in rows]),
+        tuple(generator for one in rows for generator in one.generators),
+    )
+
+
 class LearnedPolicy(nn.Module, Policy):
     """A subclass makes its modules in `__init__`, with `self.encoder` by `make_encoder`, and fills in the rest."""
 
@@ -186,6 +197,12 @@ class LearnedPolicy(nn.Module, Policy):
             generators = [one for one, there in zip(memory.generators, seen, strict=True) if there]
             actions[seen] = self.predict(self.condition(looks), generators).cpu().numpy()
         return Chunk(actions, self.execution_horizon)
+
+    def together(self, memories: Sequence[Memory]) -> Memory | None:
+        """Any rows make a batch, if nothing but the generators is kept between plans."""
+        if type(self).plan is not LearnedPolicy.plan or type(self).begin is not LearnedPolicy.begin:
+            return None
+        return merged(memories)
 
     def predict(self, condition: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
         """The condition (O, H, C) to raw actions (O, T, A) from now on."""

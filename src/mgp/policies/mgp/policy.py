@@ -21,7 +21,7 @@ from mgp.errors import ConfigError
 from mgp.model.transformer import MaskedTransformer
 from mgp.policies.base import Chunk, Frame, Memory, PlanTrace
 from mgp.policies.config import RunConfig
-from mgp.policies.learned import Figures, LearnedMemory, LearnedPolicy, Stage
+from mgp.policies.learned import Figures, LearnedMemory, LearnedPolicy, Stage, merged
 from mgp.policies.mgp.config import MGPConfig
 from mgp.policies.mgp.windows import LongWindows, ShortWindows, TokenizerWindows
 from mgp.sampling.config import SamplingConfig
@@ -232,6 +232,14 @@ class MGP(LearnedPolicy):
     def decoded(self, plan: Tensor) -> Tensor:
         """Whole plans (B, N) as the actions of their tokens (B, N, actions, A), normalised."""
         return self.tokenizer.decode(plan.to(self.device)).clamp(-1, 1).cpu().unflatten(1, (plan.shape[1], -1))
+
+    def together(self, memories: Sequence[Memory]) -> Memory | None:
+        """Plans of the whole episode are not mixed: each has its own executed prefix."""
+        return None if self.long else merged(memories)
+
+    def forget_trace(self, memory: Memory) -> None:
+        if isinstance(memory, LongMemory) and memory.planner is not None:
+            memory.planner.log.clear()
 
     def trace(self, memory: Memory, episode: int) -> PlanTrace | None:
         log = memory.planner.log if isinstance(memory, LongMemory) and memory.planner else []
