@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mgp.data import motion
 from mgp.data.demonstrations import Demonstrations
 from mgp.data.description import ACTIONS
 from mgp.errors import DataError
@@ -27,6 +28,8 @@ class DataSpec:
     hold: tuple[float | None, ...]  # (A,) the action that keeps the robot where it is; None: the last command goes on
     instructions: tuple[str, ...] = ()  # the distinct ones, where episodes come with an instruction
     options: dict[str, Any] = field(default_factory=dict)  # of the environment the data were recorded in
+    velocity: tuple[float, ...] = ()  # (A,) the largest demonstrated, a control step; empty: written before it was kept
+    jerk: tuple[float, ...] = ()  # (A,) the same, a control step cubed
 
     @classmethod
     def of(cls, demonstrations: Demonstrations) -> DataSpec:
@@ -43,6 +46,9 @@ class DataSpec:
         hold = meta.get("hold_action") or [None] * width
         if len(hold) != width:
             raise DataError(f"hold_action has {len(hold)} numbers, an action {width}: give one for each, None to go on")
+        place = motion.is_place(np.array([np.nan if value is None else value for value in hold]))
+        episodes = np.split(arrays["action"].numpy(), demonstrations.ends[:-1].tolist())
+        velocity, jerk = motion.largest(episodes, place)
         return cls(
             shapes={key: tuple(array.shape[1:]) for key, array in arrays.items() if key != "action"},
             action=width,
@@ -51,6 +57,8 @@ class DataSpec:
             hold=tuple(None if value is None else float(value) for value in hold),
             instructions=tuple(sorted(set(demonstrations.instructions))),
             options=dict(meta.get("options", {})),
+            velocity=tuple(velocity.tolist()),
+            jerk=tuple(jerk.tolist()),
         )
 
     @property
@@ -64,5 +72,5 @@ class DataSpec:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> DataSpec:
         shapes = {key: tuple(shape) for key, shape in content["shapes"].items()}
-        tuples = {name: tuple(content[name]) for name in ("hold", "instructions")}
+        tuples = {name: tuple(content.get(name, ())) for name in ("hold", "instructions", "velocity", "jerk")}
         return cls(**{**content, "shapes": shapes, **tuples})
