@@ -13,7 +13,7 @@ SOURCE = ROOT / "src" / "mgp"
 # from left to right
 ROOMS = [
     "errors", "extras", "files", "config", "processes", "envs", "data", "tokenizer", "model", "sampling", "policies",
-    "presets", "training", "runs", "evaluation", "workflows", "runtime", "report", "commands", "cli",
+    "presets", "training", "runs", "evaluation", "runtime", "workflows", "report", "commands", "cli",
 ]  # fmt: skip
 # file: (module it may import all the same, why)
 EXCEPTIONS = {
