@@ -91,6 +91,7 @@ class Policy(ABC):
 
     def refused(self, memory: Memory) -> None:
         """The chunk that was planned last is not run at all: the one before goes on."""
+        return None
 
     def trace(self, memory: Memory, episode: int) -> PlanTrace | None:
         """The record of one episode, for policies that keep a plan."""

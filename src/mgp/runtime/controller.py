@@ -160,7 +160,7 @@ class Controller:
         """The action (A,) of this step, None to hold."""
         if self.driver.chunk is None or (self.planning.mode == "wait" and self.planning.thinking):
             self._say("waiting", "the plan is not there yet")
-        elif self.watch.time is None or now - self.watch.time > self.guards.blind:
+        elif self.watch.time is None or now - self.watch.time > self.guards.blind + 1e-9:
             self._say("blind", f"no good observation for {self.guards.blind} s")
         elif self.doubt.holding:
             self._say("held", "confidence stays low")

@@ -21,7 +21,7 @@ class Guards:
     age: float = 0.2  # seconds: an observation that is older counts as missing
     future: float = 0.05  # seconds by which the stamp of an observation may be ahead of the clock
     blind: float = 3.0  # seconds that a plan is run after the newest good observation; then the robot holds
-    failures: int = 5  # plans in a row that may fail; then the robot stops, and the error is raised
+    failures: int = 10  # plans in a row that may fail; then the robot stops, and the error is raised
     # by key of the observation, the least and the greatest number; else SANE, and nothing for whole numbers (pictures)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 

@@ -1,7 +1,7 @@
 """Commands inside limits of position, velocity and jerk, whatever is asked for, across the seam of two plans too.
 
-The limiter only ever goes where it knows how to stop: with each command it has a stop at hand that keeps all limits, and
-takes that if nothing nearer to the command asked for has one. So there is no corner it cannot get out of.
+The limiter only ever goes where it knows how to stop: with each command it has a stop at hand that keeps all limits,
+and takes that if nothing nearer to the command asked for has one. So there is no corner it cannot get out of.
 A numbers of a command.
 """
 
@@ -40,7 +40,9 @@ class Limits:
         for name in ("low", "high", "velocity", "jerk"):
             value = np.atleast_1d(np.asarray(getattr(self, name), np.float64))
             if value.shape not in (width, (1,)):
-                raise ConfigError(f"limits.{name} has {value.size} numbers, a command {width[0]}: give one, or one each")
+                raise ConfigError(
+                    f"limits.{name} has {value.size} numbers, a command {width[0]}: give one, or one each"
+                )
             if np.isnan(value).any() or (name in ("velocity", "jerk") and not (value > 0).all()):
                 raise ConfigError(f"limits.{name} = {value.tolist()}: give numbers above 0, infinity for no limit")
             object.__setattr__(self, name, np.broadcast_to(value, width).astype(np.float64))
@@ -85,8 +87,8 @@ class Limiter:
             axis = int(steps.argmax())
             raise ConfigError(
                 f"limits.jerk = {np.asarray(limits.jerk)[axis]:g} and limits.velocity ="
-                f" {np.asarray(limits.velocity)[axis]:g} of number {axis} of a command: a stop may take {steps[axis]:.0f}"
-                f" control steps, {LONGEST} at most are allowed; raise the one or lower the other"
+                f" {np.asarray(limits.velocity)[axis]:g} of number {axis} of a command: a stop may take"
+                f" {steps[axis]:.0f} control steps, {LONGEST} at most are allowed; raise the one or lower the other"
             )
         self._stop = Brake(self.jerk, self.velocity, self.low, self.high)
         self.begun = ~self.place if start is None else np.ones_like(self.place)  # whose place is known

@@ -108,14 +108,15 @@ class ControlLog:
             content = json.loads(Path(path).read_text())
             if content.pop("format") != FORMAT:
                 raise ValueError(f"this version reads format {FORMAT}")
-            trace = content.pop("trace")
-            rows = {
-                "steps": _rows(StepNote, content.pop("steps")),
-                "plans": _rows(PlanNote, content.pop("plans")),
-                "events": deque((Event(*one) for one in content.pop("events")), maxlen=STEPS),
+            trace = content["trace"]
+            content |= {
+                "steps": _rows(StepNote, content["steps"]),
+                "plans": _rows(PlanNote, content["plans"]),
+                "events": deque((Event(*one) for one in content["events"]), maxlen=STEPS),
+                "counts": Counter({str(key): int(value) for key, value in content["counts"].items()}),
+                "trace": None if trace is None else trace_in(trace),
             }
-            counts = Counter({str(key): int(value) for key, value in content.pop("counts").items()})
-            return cls(**content, **rows, counts=counts, trace=None if trace is None else trace_in(trace))
+            return cls(**content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{path} is no log of a controller ({error!r}): run the controller again") from error
 

@@ -28,7 +28,7 @@ class Planning:
         self.driver, self.worker, self.rate, self.mode, self.every = driver, worker, rate, mode, every
         self.most_failures, self.failures = failures, 0  # in a row
         self.asked: int | None = None  # when the plan was asked for that is being made
-        self.last_ask = 0
+        self.last = 0  # when the plan was asked for that came last
         self.ahead = 0  # actions that will have run when it is there
 
     @property
@@ -46,12 +46,12 @@ class Planning:
         every = self.every or chunk.run
         if self.mode == "wait":
             return driver.taken >= every or not driver.left
-        return step - self.last_ask >= every or driver.left <= self.steps_to_think
+        return step - self.last >= every or driver.left <= self.steps_to_think
 
     def ask(self, step: int) -> None:
         self.ahead = 0 if self.mode == "wait" else min(self.steps_to_think, self.driver.left)
         make = self.driver.ask(self.ahead if self.mode == "frozen" else 0)
-        self.asked = self.last_ask = step
+        self.asked = step
         self.worker.submit(make)
 
     def collect(self, step: int, say: Say) -> PlanNote | None:
@@ -70,7 +70,7 @@ class Planning:
             say("refused plan" if done.chunk else "failed", wrong)
             self._drop(done)
             return None
-        self.failures = 0
+        self.failures, self.last = 0, asked
         driver = self.driver
         before = driver.chunk.actions[0, driver.taken] if driver.chunk and driver.left else None
         chunk = driver.join(done.chunk, naive=self.mode == "naive")

@@ -25,8 +25,8 @@ class Recording:
         with Controller(policy, robot, observers=(recording,)) as controller:
             recording.close(controller.run(seconds=10))
 
-    Clouds, pictures, the hand (the first three numbers of "state") and the plan that goes on from it, confidence, age of
-    the observation, commands and events. `unit`: metres of a displacement of 1; Meta-World's is 0.01.
+    Clouds, pictures, the hand (the first three numbers of "state") and the plan that goes on from it, confidence, age
+    of the observation, commands and events. `unit`: metres of a displacement of 1; Meta-World's is 0.01.
     """
 
     def __init__(self, path: Path | str, unit: float = 1.0, name: str = "mgp"):

@@ -42,12 +42,20 @@ def drive(policy: Policy, env: RobotEnv, seed: int, trial: Trial) -> ControlLog:
     """One episode, up to success or the environment's horizon."""
     clock = VirtualClock()
     robot = EnvRobot(env, seed, clock)
-    options = {"every": trial.every, "guards": trial.guards, "limits": trial.limits, "alarm": trial.alarm}
-    worker = Simulated(clock, trial.delay)
-    with Controller(
-        policy, robot, trial.rate, mode=trial.mode, clock=clock, worker=worker, seed=seed, **options
-    ) as controller:
-        log = controller.run()
+    controller = Controller(
+        policy,
+        robot,
+        trial.rate,
+        mode=trial.mode,
+        every=trial.every,
+        guards=trial.guards,
+        limits=trial.limits,
+        alarm=trial.alarm,
+        clock=clock,
+        worker=Simulated(clock, trial.delay),
+        seed=seed,
+    )
+    log = controller.run()
     log.success = robot.success_step is not None
     return log
 
