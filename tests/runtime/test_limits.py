@@ -15,7 +15,7 @@ from mgp.runtime.limiter import Limiter, Limits
 
 RATE = 20.0
 NAN = float("nan")
-exactly = settings(derandomize=True, deadline=None, max_examples=60)
+exactly = settings(derandomize=True, deadline=None, max_examples=40)
 
 wishes = st.one_of(
     st.floats(-3, 3),
