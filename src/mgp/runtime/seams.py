@@ -33,7 +33,7 @@ def seams(log: ControlLog) -> Seams:
     near = np.zeros(len(jerk), bool)
     found: list[tuple[int, np.ndarray, np.ndarray]] = []
     for one in joined:
-        first = one.came - offset
+        first = max(one.came - offset, 0)
         span = slice(max(first - 3, 0), first)
         if len(jerk[span]):
             near[span] = True
