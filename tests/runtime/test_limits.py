@@ -113,8 +113,9 @@ def test_what_keeps_the_limits_is_given_as_it_is():
 def test_without_limits_anything_finite_goes():
     limiter = Limiter(Limits([NAN, 0.0]), RATE)
     random = np.random.default_rng(0)
-    for wish in random.normal(0, 1e3, (50, 2)):
-        np.testing.assert_allclose(limiter(wish), wish, rtol=1e-6)
+    for size in (1e3, 1.0, 1e-3):
+        for wish in random.normal(0, size, (50, 2)):
+            np.testing.assert_allclose(limiter(wish), wish, rtol=1e-5, atol=1e-9)
 
 
 def test_a_place_out_of_reach_is_approached_and_not_overshot():

@@ -20,7 +20,7 @@ from mgp.runtime.braking import LONGEST, Brake
 HALVINGS = 12  # in the search for the command nearest to the one asked for
 MARGIN = 1.5  # of what was demonstrated
 FASTEST = 1e9  # a control step: stands for no limit
-STILL = 1e-9  # of a limit: slower than this is rest
+STILL = 1e-12  # a control step, of a place of 1: slower than this is rounding
 
 Vector = float | Sequence[float] | np.ndarray
 
@@ -131,7 +131,7 @@ class Limiter:
         self.a = self.a + jerk
         self.v = self.v + self.a
         self.p = np.clip(self.p + self.v, self.low, self.high)  # rounding
-        still = (np.abs(self.v) <= STILL * self.velocity) & (np.abs(self.a) <= STILL * self.jerk)
+        still = np.maximum(np.abs(self.v), np.abs(self.a)) <= STILL * (1 + np.abs(self.p))
         self.v[still] = self.a[still] = 0.0
         self.way = way
         return np.where(self.place, self.p, self.v).astype(np.float32)
