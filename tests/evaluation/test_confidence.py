@@ -8,7 +8,6 @@ import functools
 
 import numpy as np
 import pytest
-from wave_robot import MOVES_FROM, WaveEnv, make_wave
 
 import small
 from mgp.errors import ConfigError, DataError, SeedOverlapError
@@ -18,6 +17,7 @@ from mgp.evaluation.confidence_record import ConfidenceStudy
 from mgp.evaluation.episode import Recording
 from mgp.evaluation.probe import ACTION_CHANGE, Probed
 from mgp.evaluation.rollout import rollout
+from wave_robot import MOVES_FROM, WaveEnv, make_wave
 
 SEEDS = [100, 101, 102]
 

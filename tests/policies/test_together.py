@@ -48,7 +48,7 @@ def test_together_as_alone(method):
             for driver, chunk, other in zip(together, chunks, alone, strict=True):
                 np.testing.assert_allclose(chunk.actions, other.plan().actions, rtol=1e-4, atol=1e-5)
                 assert (chunk.run, chunk.actions.shape) == (other.chunk.run, other.chunk.actions.shape)
-                driver.adopt(chunk)
+                driver.join(chunk)
 
 
 @pytest.mark.parametrize("method", CANNOT)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from mgp.data import motion
 from mgp.data.demonstrations import Demonstrations
 from mgp.data.description import ACTIONS, state_places
 from mgp.errors import DataError
@@ -30,6 +31,8 @@ class DataSpec:
     options: dict[str, Any] = field(default_factory=dict)  # of the environment the data were recorded in
     points: int | None = None  # triples of a state that are places; None: not said
     uint8: tuple[str, ...] | None = None  # keys recorded in bytes, as images from 0 to 255 are; None: not said
+    velocity: tuple[float, ...] = ()  # (A,) the largest demonstrated, a control step; empty: written before it was kept
+    jerk: tuple[float, ...] = ()  # (A,) the same, a control step cubed
 
     @classmethod
     def of(cls, demonstrations: Demonstrations) -> DataSpec:
@@ -46,6 +49,9 @@ class DataSpec:
         hold = meta.get("hold_action") or [None] * width
         if len(hold) != width:
             raise DataError(f"hold_action has {len(hold)} numbers, an action {width}: give one for each, None to go on")
+        place = motion.is_place(np.array([np.nan if value is None else value for value in hold]))
+        episodes = np.split(arrays["action"].numpy(), demonstrations.ends[:-1].tolist())
+        velocity, jerk = motion.largest(episodes, place)
         return cls(
             shapes={key: tuple(array.shape[1:]) for key, array in arrays.items() if key != "action"},
             action=width,
@@ -56,6 +62,8 @@ class DataSpec:
             options=dict(meta.get("options", {})),
             points=meta.get("points"),
             uint8=tuple(sorted(key for key, array in arrays.items() if array.dtype == torch.uint8)),
+            velocity=tuple(velocity.tolist()),
+            jerk=tuple(jerk.tolist()),
         )
 
     @property
@@ -74,6 +82,8 @@ class DataSpec:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> DataSpec:
         shapes = {key: tuple(shape) for key, shape in content["shapes"].items()}
-        lists = [name for name in ("hold", "instructions", "uint8") if content.get(name) is not None]
+        lists = [
+            name for name in ("hold", "instructions", "uint8", "velocity", "jerk") if content.get(name) is not None
+        ]
         tuples = {name: tuple(content[name]) for name in lists}
         return cls(**{**content, "shapes": shapes, **tuples})

@@ -78,7 +78,7 @@ def follow(policy: LearnedPolicy, demonstrations: Demonstrations, episode: int) 
             plans.append(driver.plan().actions[0, : end - begin - step])
             starts.append(step)
         driver.take()
-        driver.memory.last = recorded[step][None]  # the recording drives
+        driver.amend(recorded[step][None])  # the recording drives
     return Follow(recorded, starts, plans, policy.execution_horizon)
 
 

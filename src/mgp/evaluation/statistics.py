@@ -4,6 +4,7 @@
   of its own: trainings on the same episodes are not that, so it is too narrow for a claim about the *method*.
 - `over_trainings`: the training seed is the unit, which is what a claim about a method needs.
 - `sign_test`: two policies on the same episodes; what is common to both, hard and easy episodes, drops out.
+- `auroc`: how well a figure of an episode tells the failed ones from the others.
 """
 
 from __future__ import annotations
@@ -79,3 +80,15 @@ def mean_of_top(rates: Iterable[float], count: int = 5) -> float:
     if not best:
         raise ConfigError("no success rates were given: evaluate at least once")
     return sum(best) / len(best)
+
+
+def auroc(scores: Sequence[float], failed: Sequence[bool]) -> float | None:
+    """The chance that a failed episode has a lower score than one that succeeded, ties count half; 0.5 tells nothing.
+
+    None where one of the two kinds is missing.
+    """
+    values, bad = np.asarray(scores, float), np.asarray(failed, bool)
+    if not bad.any() or bad.all():
+        return None
+    low, high = values[bad][:, None], values[~bad][None]
+    return float(((low < high) + 0.5 * (low == high)).mean())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,14 @@ class PlanTrace:
 class Chunk(NamedTuple):
     actions: np.ndarray  # (B, T, A) all that is planned from now on, in the environment's units
     run: int  # how many of them to run before the next plan
+    confidence: np.ndarray | None = None  # (B,) 0 to 1, of what comes next; NaN: no word; None: it never says
+
+
+class Committed(NamedTuple):
+    """What is settled when a plan is asked for that will be there later: the robot does not wait for it."""
+
+    actions: np.ndarray  # (B, P + R, A) the last P commands, P = `Policy.past`, and the R that are in hand
+    ahead: int  # of those in hand, the first so many are run before the plan is there
 
 
 @dataclass
@@ -43,11 +51,13 @@ class Memory:
 
     seeds: tuple[int, ...]
     last: np.ndarray  # (B, A) the last command each robot was given; the driver writes it down
+    committed: Committed | None = field(default=None, kw_only=True)  # the driver's too; None: nothing runs meanwhile
 
 
 class Policy(ABC):
     history: int  # newest frames wanted at each plan, oldest first
     first: bool = False  # whether the first frame of the episode is wanted before them
+    past: int = 0  # commands from before now that a plan begins with
     execution_horizon: int  # actions of a chunk that are run
     observation_shapes: dict[str, tuple[int, ...]]  # of one frame, e.g. {"state": (9,), "cloud": (512, 3)}
     observation_uint8: Collection[str] | None = None  # keys that come in bytes, as images do; None: not known
@@ -68,7 +78,9 @@ class Policy(ABC):
         """Frames (B, H, ...) of each key to a chunk.
 
         `observed` (B,) bool: False where no observation arrived; that row's frames are not looked at. `executed`: the
-        actions run since the last plan, if not as many as that one said.
+        actions run since the last plan was asked for, if not as many as that one said. If `memory.committed` says that
+        actions in hand are run before this plan is there, a policy that can begins its plan with them; the chunk
+        starts now in any case, and who drives skips what has passed. If it raises, the memory is as it was.
         """
 
     def together(self, memories: Sequence[Memory]) -> Memory | None:
@@ -76,6 +88,17 @@ class Policy(ABC):
 
         None where a plan also depends on what was planned before: then each memory is planned for alone.
         """
+        return None
+
+    def joined(self, memory: Memory, chunk: Chunk, passed: int, rest: np.ndarray) -> Chunk:
+        """The chunk that was planned last is run from its action `passed` on: what to run, and a note for the memory.
+
+        `rest` (B, R, A) is how the chunk before would have gone on. Called by whoever drives, quick, never in a plan.
+        """
+        return chunk
+
+    def refused(self, memory: Memory) -> None:
+        """The chunk that was planned last is not run at all: the one before goes on."""
         return None
 
     def trace(self, memory: Memory, episode: int) -> PlanTrace | None:
@@ -102,6 +125,11 @@ class Policy(ABC):
     def seen(self, frame: Frame) -> dict[str, np.ndarray]:
         """What the policy looks at of an observation; keys may be missing, and `check_observation` says so."""
         return {key: np.asarray(frame[key]) for key in self.observation_shapes if key in frame}
+
+    def copied(self, frame: Frame) -> dict[str, Any]:
+        """The same and the instruction, to keep: a robot may use its arrays again."""
+        kept: dict[str, Any] = {key: np.array(value) for key, value in self.seen(frame).items()}
+        return {**kept, **({"instruction": frame["instruction"]} if "instruction" in frame else {})}
 
 
 def check_observation(

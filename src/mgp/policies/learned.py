@@ -66,8 +66,7 @@ class LearnedPolicy(nn.Module, Policy):
     """A subclass makes its modules in `__init__`, with `self.encoder` by `make_encoder`, and fills in the rest."""
 
     Config: ClassVar[type[PolicyConfig]]
-    past: int = 0  # actions of a window that lie before its newest frame
-    window: int  # T + past: actions of a training window
+    window: int  # T + past: actions of a training window, of which `past` lie before its newest frame
 
     def __init__(self, config: RunConfig, spec: DataSpec):
         super().__init__()

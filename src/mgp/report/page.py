@@ -12,6 +12,7 @@ from mgp.evaluation.record import Evaluation
 from mgp.files import write_atomic
 from mgp.report import sections
 from mgp.report.confidence import study_section
+from mgp.report.control import controlled
 from mgp.report.run_folder import RunFolder, read_run
 from mgp.report.speed import speed_section
 from mgp.report.template import render
@@ -44,6 +45,7 @@ def page(runs: Sequence[RunFolder], speed: Path | None = None) -> str:
             *([] if speed is None else [speed_section(speed)]),
             sections.rollouts(evaluations),
             sections.plans(evaluations),
+            controlled({f"{run.name}/{name}": log for run in runs for name, log in run.controlled.items()}),
             *(
                 study_section(study, f"run{number}study{index}")
                 for number, run in enumerate(runs)

@@ -14,10 +14,12 @@ from mgp.evaluation.confidence_record import ConfidenceStudy
 from mgp.evaluation.open_loop import FIGURES, OpenLoop
 from mgp.evaluation.record import Evaluation, cloud_kind
 from mgp.report.words import seen
+from mgp.runtime.log import FOLDER as CONTROL
+from mgp.runtime.log import ControlLog
 
 TOKENIZER = "tokenizer.json"  # of `mgp eval-tokenizer`, which stands among the evaluations but is none
 NO_FIGURES = ("stage", "step", "seconds")  # columns of metrics.csv that are no figures to draw
-PARTS = ("config.json", "summary.json", "metrics.csv", "evals.csv", "eval", "analysis")
+PARTS = ("config.json", "summary.json", "metrics.csv", "evals.csv", "eval", "analysis", CONTROL)
 
 
 @dataclass
@@ -31,6 +33,7 @@ class RunFolder:
     evaluations: list[Evaluation] = field(default_factory=list)
     open_loop: OpenLoop | None = None  # of `mgp eval` on recordings that no simulator knows
     studies: list[ConfidenceStudy] = field(default_factory=list)  # of `mgp analyze confidence`
+    controlled: dict[str, ControlLog] = field(default_factory=dict)  # by name, of `mgp.runtime.Controller`
     missing: list[str] = field(default_factory=list)  # sentences for the reader
 
     @property
@@ -81,6 +84,11 @@ def read_run(folder: Path) -> RunFolder:
     for path in sorted((folder / "analysis").glob("confidence-*.json")):
         try:
             run.studies.append(ConfidenceStudy.load(path))
+        except MGPError as error:
+            run.missing.append(str(error))
+    for path in sorted((folder / CONTROL).glob("*.json")):
+        try:
+            run.controlled[path.stem] = ControlLog.load(path)
         except MGPError as error:
             run.missing.append(str(error))
     if not run.evaluations and run.open_loop is None:

@@ -132,8 +132,9 @@ class Inference:
             self._measure(begin, 1)
         self.policy.forget_trace(driver.memory)
         if not np.isfinite(chunk.actions).all():
+            driver.refuse()
             raise PlanError("the policy planned NaN or Inf; the plan before it stands")
-        driver.adopt(chunk)
+        driver.join(chunk)
         return True
 
     def _measure(self, begin: float, rows: int) -> None:

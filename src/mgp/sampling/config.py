@@ -17,6 +17,9 @@ class SamplingConfig(Sampling):
     scoring: Literal["atr", "reuse", "random", "inverse"] = "atr"  # which tokens look unsure; inverse masks the surest
     # Long: a confidence is that of all codes near the one; width of the kernel in mean squared nearest-code distances
     near_codes: float = 0.0
+    # Long: a look rewrites the plan only if the tokens that come next have fallen below this share of the confidence
+    # they were written with; 0 = every look rewrites
+    replan: float = 0.0
     see_pending: bool = False  # Long: score a token with the rest of the plan in view, or from c_t and H alone
     variant: Literal["long", "full", "no-sm"] = "long"  # full: never replan; no-sm: re-mask all that is unexecuted
 
@@ -24,6 +27,6 @@ class SamplingConfig(Sampling):
         super().__post_init__()
         positive(self, "refine_steps")
         fraction(self, "mask_ratio")
-        not_negative(self, "near_codes")
+        not_negative(self, "near_codes", "replan")
         if not self.temperature >= 0:
             raise ConfigError(f"temperature = {self.temperature}: must be 0 (argmax) or above")

@@ -1,7 +1,8 @@
 """MGP-Long: plan the whole episode, then keep what is executed and what is sure, and rewrite the rest (ATR).
 
 The variants of the paper are settings of this one planner: *Full* never edits its plan, *w/o SM* re-masks everything
-unexecuted, and `scoring` chooses which tokens count as unsure.
+unexecuted, and `scoring` chooses which tokens count as unsure. Where the robot goes on while a plan is made, the tokens
+that will have been begun by then are frozen as the executed ones are: real-time chunking without further means.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from mgp.sampling.sampler import KNOWN, Generators, Refined, confidence_of, lowe
 PlanLogits = Callable[[Tensor, Tensor], Tensor]  # (tokens (O, N), executed (O,)) to logits (O, N, V)
 
 
+# tokens that come next: weighted in the loss, regressed by the auxiliary head; by them a plan is called sure
+NEAR = 3
 FIRST_MISSING = "the first observation of an episode is missing: there is no plan to go on with"
 
 
@@ -52,23 +55,31 @@ class LongPlanner:
         self.alike = alike  # (K, K) of `sampler.likeness`
         self.tokens: Tensor | None = None  # (B, N)
         self.confidence: Tensor | None = None  # (B, N)
+        self.written: Tensor | None = None  # (B, N) the confidence when the plan was last rewritten
         self.executed = 0  # tokens, the same for all episodes: they run in lock step
+        self.frozen = 0  # tokens that stay: the executed, and those that will be begun before the plan is there
+        self.before: tuple[Tensor, ...] = ()  # tokens, confidence and written before the last step
         self.log: list[dict[str, np.ndarray]] = []
 
-    def step(self, logits_fn: PlanLogits, observed: Tensor, executed: int) -> Tensor:
+    def step(self, logits_fn: PlanLogits, observed: Tensor, executed: int, frozen: int = 0) -> Tensor:
         """Plan, or replan where an observation arrived (B,); the first `executed` tokens have been. Returns the plan.
 
-        `logits_fn` answers for the observed episodes, in their order.
+        `logits_fn` answers for the observed episodes, in their order. The first `frozen` tokens stay as they are.
         """
-        self.executed = executed
+        self.executed, self.frozen = executed, max(executed, frozen)
+        before = tuple(one.clone() for one in (self.tokens, self.confidence, self.written) if one is not None)
         masked = torch.zeros(len(observed), self.length, dtype=torch.long)
-        if self.tokens is None or self.confidence is None:
+        if self.tokens is None or self.confidence is None or self.written is None:
             if not bool(observed.all()):
                 raise ObservationError(FIRST_MISSING)
             self.tokens, self.confidence, masked = self._first(logits_fn, len(observed))
-        elif self.config.variant != "full" and self.executed < self.length and bool(observed.any()):
+            self.written = self.confidence.clone()
+        elif self.config.variant != "full" and self.frozen < self.length and bool(observed.any()):
             edit = self._replan(logits_fn, self.tokens[observed], self.confidence[observed], observed)
             self.tokens[observed], self.confidence[observed], masked[observed] = edit[:3]
+            rewritten = masked.any(1)
+            self.written[rewritten] = self.confidence[rewritten]
+        self.before = before
         self.log.append(
             {
                 "executed": np.full(len(observed), min(self.executed, self.length)),
@@ -78,6 +89,22 @@ class LongPlanner:
             }
         )
         return self.tokens.clone()  # the plan itself is not handed out, nor logged above
+
+    def keep(self, count: int) -> None:
+        """The first `count` tokens as they were before the last step: it came later than they were begun."""
+        after = (self.tokens, self.confidence, self.written)
+        self.tokens, self.confidence, self.written = (
+            torch.cat([old[:, :count], new[:, count:]], dim=1)
+            for old, new in zip(self.before, after, strict=True)
+            if new is not None
+        )
+        self.log[-1]["tokens"], self.log[-1]["confidence"] = self.tokens.numpy().copy(), self.confidence.numpy().copy()
+
+    @property
+    def sure(self) -> Tensor:
+        """(B,) mean confidence of the tokens that come next, NaN where the plan is over."""
+        assert self.confidence is not None
+        return self.confidence[:, self.frozen : self.frozen + NEAR].mean(1)
 
     def what_if(self, logits_fn: PlanLogits, observed: Tensor, executed: int, **changes: object) -> Edit | None:
         """The edit that `step` would make now if it were configured otherwise; None if there is nothing to edit.
@@ -90,7 +117,8 @@ class LongPlanner:
         if config.variant == "full":
             return None
         other = LongPlanner(config, self.vocabulary, self.length, [_copy(g) for g in self.generators], self.alike)
-        other.executed = executed
+        other.executed = other.frozen = executed
+        other.written = self.written
         return other._replan(logits_fn, self.tokens[observed], self.confidence[observed], observed)
 
     def _first(self, logits_fn: PlanLogits, batch: int) -> Refined:
@@ -101,12 +129,17 @@ class LongPlanner:
     def _replan(self, logits_fn: PlanLogits, plan: Tensor, confidence: Tensor, observed: Tensor) -> Edit:
         """Plan and confidence (O, N) of the observed episodes, rewritten where they are pending and unsure."""
         generators = [g for g, seen in zip(self.generators, observed.tolist(), strict=True) if seen]
-        pending = torch.arange(self.length) >= self.executed  # (N,)
+        pending = torch.arange(self.length) >= self.frozen  # (N,)
         scores, ranking = self._scores(logits_fn, plan, confidence, generators)
         share = 1.0 if self.config.variant == "no-sm" else self.config.mask_ratio
         count = (pending.sum().double() * share).round().long().expand(len(plan))
-        masked = lowest(torch.where(pending, ranking, KNOWN), count)
-        out = self._refine(logits_fn, plan, masked, generators)
+        fell = self._fell(scores, observed)
+        if not bool(fell.any()):  # the look cost one pass
+            return Edit(plan, torch.where(pending, scores, confidence), torch.zeros_like(plan), plan, scores)
+        masked = lowest(torch.where(pending, ranking, KNOWN), torch.where(fell, count, 0))
+        # a plan that stays draws nothing, as if its episode ran alone
+        drawing = [g if fallen else _copy(g) for g, fallen in zip(generators, fell.tolist(), strict=True)]
+        out = self._refine(logits_fn, plan, masked, drawing)
         fresh = torch.where(masked, out.confidence, scores)
         return Edit(
             torch.where(pending, out.tokens, plan),  # the executed prefix stays byte-identical
@@ -115,6 +148,13 @@ class LongPlanner:
             plan,
             scores,
         )
+
+    def _fell(self, scores: Tensor, observed: Tensor) -> Tensor:
+        """Which plans (O,) are rewritten: the tokens that come next are less sure than when they were written."""
+        if not self.config.replan or self.written is None:
+            return torch.ones(len(scores), dtype=torch.bool)
+        near = slice(self.frozen, self.frozen + NEAR)
+        return scores[:, near].mean(1) < self.config.replan * self.written[observed, near].mean(1)
 
     def _scores(
         self, logits_fn: PlanLogits, plan: Tensor, confidence: Tensor, generators: Generators
@@ -126,7 +166,7 @@ class LongPlanner:
             return confidence, confidence
         # Equation 4 conditions on the observation and the executed tokens. A pending token that is in view vouches
         # for itself, and then a stale plan looks sure.
-        pending = torch.arange(self.length) >= self.executed
+        pending = torch.arange(self.length) >= self.frozen
         given = plan if self.config.see_pending else torch.where(pending, self.vocabulary.mask, plan)
         posterior = confidence_of(self._logits(logits_fn, given), plan, self.alike)
         return posterior, -posterior if self.config.scoring == "inverse" else posterior

@@ -25,13 +25,12 @@ from mgp.policies.learned import Figures, LearnedMemory, LearnedPolicy, Stage, m
 from mgp.policies.mgp.config import MGPConfig
 from mgp.policies.mgp.windows import LongWindows, ShortWindows, TokenizerWindows
 from mgp.sampling.config import SamplingConfig
-from mgp.sampling.long import Edit, LongPlanner
+from mgp.sampling.long import NEAR, Edit, LongPlanner
 from mgp.sampling.losses import soft_targets, token_loss
 from mgp.sampling.sampler import likeness
 from mgp.sampling.short import plan_short
 from mgp.tokenizer.vqvae import ActionTokenizer
 
-NEAR = 3  # tokens that would be executed next: weighted in Long's loss, regressed by its auxiliary head
 CHUNK = 512  # windows tokenised at a time
 
 
@@ -150,6 +149,12 @@ class MGP(LearnedPolicy):
 
     def predict(self, condition: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
         """MGP-Short: a fresh window; what of it lies before now is not executed."""
+        return self._short(condition, generators)[0]
+
+    def _short(
+        self, condition: Tensor, generators: Sequence[torch.Generator], known: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Raw actions from now on (O, T, A), and how sure they are (O,); `known` (O, K) tokens begin the window."""
         nothing = torch.zeros(len(condition), dtype=torch.long)
         out = plan_short(
             lambda tokens: self._logits(tokens, condition, nothing),
@@ -158,26 +163,76 @@ class MGP(LearnedPolicy):
             self.sampling,
             self.transformer.vocabulary,
             generators,
+            known,
         )
-        return self.actions(out.tokens.to(self.device))[:, self.past :]
+        sure = out.confidence[:, 0 if known is None else known.shape[1] :].mean(1)
+        return self.actions(out.tokens.to(self.device))[:, self.past :], sure
 
     @torch.inference_mode()
     def plan(
         self, observation: Frame, memory: Memory, observed: np.ndarray | None = None, executed: int | None = None
     ) -> Chunk:
         if not self.long:
-            return super().plan(observation, memory, observed, executed)
+            return self._plan_short(observation, memory, observed)
         planner, logits, seen = self._replanning(observation, memory, observed)
         assert isinstance(memory, LongMemory)
-        memory.steps, tokens = self._executed(memory, executed)
-        plan = planner.step(logits, seen, tokens)
+        steps, tokens = self._executed(memory, executed)
+        ahead = 0 if memory.committed is None else memory.committed.ahead
+        plan = planner.step(logits, seen, tokens, self._begun(steps + ahead))
+        memory.steps = steps  # not before the plan is there
         actions = self.actions(plan.to(self.device)).cpu().numpy()[:, memory.steps :]  # (B, T, A) from now on
         if actions.shape[1] < self.execution_horizon:  # the plan is over: hold
             last = actions[:, -1] if actions.shape[1] else memory.last
             hold = np.where(np.isnan(self.spec.hold_command), last, self.spec.hold_command).astype(np.float32)
             rest = np.repeat(hold[:, None], self.execution_horizon - actions.shape[1], axis=1)
             actions = np.concatenate([actions, rest], axis=1)
-        return Chunk(actions, self.execution_horizon)
+        return Chunk(actions, self.execution_horizon, planner.sure.numpy())
+
+    def _plan_short(self, observation: Frame, memory: Memory, observed: np.ndarray | None) -> Chunk:
+        """A window where an observation arrived; the others hold."""
+        assert isinstance(memory, LearnedMemory)
+        looks, seen = self.look(observation, memory, observed)
+        actions = np.repeat(self.holding(memory)[:, None], self.window - self.past, axis=1)  # (B, T, A)
+        sure = np.full(len(seen), np.nan, np.float32)
+        if looks is not None:
+            generators = [one for one, there in zip(memory.generators, seen, strict=True) if there]
+            known = self._known(memory)
+            known = None if known is None else known[torch.from_numpy(seen)]
+            made, confidence = self._short(self.condition(looks), generators, known)
+            actions[seen], sure[seen] = made.cpu().numpy(), confidence.numpy()
+        return Chunk(actions, self.execution_horizon, sure)
+
+    def _known(self, memory: Memory) -> Tensor | None:
+        """MGP-Short: the tokens (B, K) of what is run before the window is there, begun ones too; one at least is free.
+
+        They are those of the commands given and in hand, so that the window goes on from what the robot does.
+        """
+        if memory.committed is None:
+            return None
+        count = min(self._begun(self.past + memory.committed.ahead), self.tokens - 1)
+        actions = memory.committed.actions[:, : self.window]  # (B, past + R, A)
+        short = self.window - actions.shape[1]
+        actions = np.concatenate([actions, np.repeat(actions[:, -1:], short, axis=1)], axis=1)
+        return self.tokenize(torch.as_tensor(actions, dtype=torch.float32))[:, :count]
+
+    def joined(self, memory: Memory, chunk: Chunk, passed: int, rest: np.ndarray) -> Chunk:
+        """MGP-Long: tokens that were begun meanwhile are those of the plan before, and are run to their end."""
+        if not self.long:
+            return chunk
+        assert isinstance(memory, LongMemory)
+        assert memory.planner is not None
+        begun = self._begun(memory.steps + passed)
+        if begun <= memory.planner.frozen:  # it was known that they would be
+            return chunk
+        memory.planner.keep(begun)
+        count = min(begun * self.options.tokenizer.actions_per_token - memory.steps - passed, rest.shape[1])
+        actions = chunk.actions.copy()
+        actions[:, passed : passed + count] = rest[:, :count]
+        return chunk._replace(actions=actions)
+
+    def refused(self, memory: Memory) -> None:
+        if isinstance(memory, LongMemory) and memory.planner is not None and memory.planner.before:
+            memory.planner.keep(self.tokens)
 
     @torch.inference_mode()
     def what_if(
@@ -202,7 +257,11 @@ class MGP(LearnedPolicy):
         assert memory.planner is not None
         since = self.execution_horizon if executed is None else executed
         steps = memory.steps + (0 if memory.planner.tokens is None else since)
-        return steps, -(-steps // self.options.tokenizer.actions_per_token)
+        return steps, self._begun(steps)
+
+    def _begun(self, steps: int) -> int:
+        """Tokens that so many steps have begun."""
+        return -(-steps // self.options.tokenizer.actions_per_token)
 
     def _replanning(self, observation: Frame, memory: Memory, observed: np.ndarray | None):
         """The planner, the logits under this observation, and which episodes have one (B,)."""

@@ -1,0 +1,92 @@
+"""What the benchmarks of the controller share: runs, their episodes, and rows of results/*.csv."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from benchmarks.results import RESULTS, check_clean, preset_digest
+from mgp.envs import make_env
+from mgp.errors import ConfigError
+from mgp.evaluation import seeds
+from mgp.evaluation.csv_table import changed, text
+from mgp.evaluation.evaluate import check_seeds
+from mgp.evaluation.provenance import commit, machine
+from mgp.runs import Run, load_policy
+from mgp.runtime.log import ControlLog
+from mgp.runtime.simulate import Trial, drive_all
+
+# family of environments: the table whose episodes are these, so that rows can be compared
+TABLES = {"metaworld": "metaworld", "metaworld-dynamic": "dynamic", "buttons": "non_markovian", "sorting": "sorting"}
+
+
+@dataclass(frozen=True)
+class Options:
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]  # folders that `mgp train` wrote
+    episodes: int = 50
+    rate: float = 20.0  # control steps a second
+    development: bool = False  # on development seeds and into no table, from whatever commit
+    workers: int | None = None  # processes; none: a core each
+    output: Path | None = None  # instead of the file in results/
+
+
+class Subject:
+    """A run and the episodes it is driven through."""
+
+    def __init__(self, folder: Path, options: Options):
+        self.run, self.options = Run.open(folder), options
+        self.policy = load_policy(self.run.policy_checkpoint)
+        self.task = self.run.config.task.name
+        self.block = None if options.development else self._claim()
+        first = seeds.DEVELOPMENT[0] if self.block is None else seeds.block_seeds(self.block, options.episodes)[0]
+        self.seeds = range(first, first + options.episodes)
+        check_seeds(list(self.seeds), self.run.demonstration_seeds)
+
+    def _claim(self) -> int:
+        family = self.run.config.task.family
+        if family not in TABLES:
+            raise ConfigError(f"{self.task} is of no table ({', '.join(TABLES)}): add --development")
+        check_clean(commit(), "this is commit")
+        check_clean(self.run.trained_at, f"{self.run.folder} was trained at commit")
+        ledger, digest = RESULTS / seeds.LEDGER, preset_digest(self.run.config)
+        return seeds.claim(ledger, TABLES[family], self.policy.label, self.task, digest, commit())
+
+    def drive(self, label: str, sampling: Mapping[str, Any] | None = None, **trial: Any) -> list[ControlLog]:
+        task = self.run.config.task
+        make = partial(make_env, task.name, task.observation, **self.run.spec.options)
+        chosen = Trial(self.run.loader(**(sampling or {})), make, rate=self.options.rate, **trial)
+        return drive_all(chosen, self.seeds, workers=self.options.workers, label=f"{self.task} {label}")
+
+    def row(self, **values: Any) -> dict[str, str]:
+        own = {
+            "method": self.policy.label,
+            "task": self.task,
+            "training_seed": self.run.config.seed,
+            **values,
+            "block": self.block,
+            "evaluation_seeds": f"{self.seeds[0]}-{self.seeds[-1]}",
+            "trained_at": self.run.trained_at,
+            "commit": commit(),
+            "machine": machine(),
+        }
+        return {name: text(value) for name, value in own.items() if text(value) != ""}
+
+
+def add_rows(path: Path, rows: Sequence[dict[str, str]], key: Sequence[str]) -> None:
+    """Each in the place of its old self, which has the same `key`."""
+    with changed(path, list(rows[0])) as lines:
+        for row in rows:
+            same = [place for place, old in enumerate(lines) if all(old.get(name) == row.get(name) for name in key)]
+            for place in reversed(same):
+                del lines[place]
+            lines.insert(same[0] if same else len(lines), row)
+
+
+def outcomes(logs: Sequence[ControlLog]) -> dict[int, bool]:
+    """By episode seed, as `statistics.sign_test` wants them."""
+    return {log.seed: bool(log.success) for log in logs}

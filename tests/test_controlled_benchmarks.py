@@ -1,0 +1,113 @@
+"""The benchmarks of the controller, with tiny policies on a toy robot: what they count, and what they write."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks import controlled, delay, replanning
+
+import small
+from mgp.data.spec import DataSpec
+from mgp.policies.base import PlanTrace
+from mgp.policies.learned import LearnedPolicy
+from mgp.runtime.log import ControlLog, PlanNote
+from wave_robot import make_wave
+
+
+class TinyRun:
+    """Stands in for a run folder; the policy is as untrained as it is quick."""
+
+    def __init__(self, folder: Path):
+        self.folder = Path(folder)
+        self.config = small.tiny("long" if "long" in self.folder.name else "short")
+        self.spec = DataSpec.of(small.demonstrations())
+        self.policy_checkpoint, self.demonstration_seeds, self.trained_at = self.folder, [0, 1], "0123456789ab"
+
+    @classmethod
+    def open(cls, folder: Path) -> TinyRun:
+        return cls(folder)
+
+    def loader(self, **sampling):
+        return lambda: load(self.folder, **sampling)
+
+
+def load(folder: Path, **sampling) -> LearnedPolicy:
+    return small.policy(TinyRun(folder).config).with_sampling(**sampling)
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def tiny(monkeypatch, tmp_path):
+    monkeypatch.setattr(controlled, "Run", TinyRun)
+    monkeypatch.setattr(controlled, "load_policy", load)
+    monkeypatch.setattr(controlled, "make_env", lambda name, observation, **options: make_wave("toy/static"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_delay_has_a_row_for_each_way_and_each_time(tiny, capsys):
+    options = ["--development", "--episodes", "2", "--workers", "1", "--output", "delay.csv"]
+    assert delay.main(["short", "long", *options]) == 0
+    table = rows(tiny / "delay.csv")
+    cells = [("unguarded", "0"), ("frozen", "0")]
+    cells += [(mode, str(time)) for time in (50, 100, 200) for mode in ("frozen", "naive", "wait")]
+    assert [(row["mode"], row["delay_ms"]) for row in table] == 2 * cells
+    assert [row["method"] for row in table] == ["MGP-Short"] * 11 + ["MGP-Long"] * 11
+    assert {row["episodes"] for row in table} == {"2"}
+    assert {row["evaluation_seeds"] for row in table} == {"10000-10001"}
+    held = {(row["mode"], row["delay_ms"]): float(row["held"]) for row in table[:11]}
+    assert held["wait", "200"] > held["frozen", "200"] > held["frozen", "0"] == 0
+    assert all(0 <= float(row["success"]) <= 1 for row in table)
+    assert all(float(row["seam_jump"]) >= 0 for row in table if row["seam_jump"])
+    assert "mode naive  delay_ms 200" in capsys.readouterr().out
+    assert delay.main(["short", *options]) == 0
+    assert len(rows(tiny / "delay.csv")) == 22, "a row made again takes the place of its old self"
+
+
+def test_replanning_counts_passes_and_rates_the_alarm(tiny, capsys):
+    words = ["long", "--development", "--episodes", "6", "--workers", "1", "--output", "."]
+    assert replanning.main(words) == 0
+    table = rows(tiny / "replanning.csv")
+    assert [float(row["replan"]) for row in table] == list(replanning.SHARES)
+    saved = [float(row["saved"]) for row in table]
+    assert saved[0] == 0
+    assert max(saved) > 0, "a plan that stays costs less"
+    # 24 steps: a first plan of 2 passes, then 5 looks of 1 + 2
+    assert float(table[0]["passes_a_step"]) == pytest.approx((2 + 5 * 3) / 24, abs=0.08)
+    assert float(table[0]["rewrites"]) == pytest.approx(5, abs=0.5)
+    alarms = rows(tiny / "alarm.csv")
+    assert [int(row["step"]) for row in alarms] == [2, 5, 7, 10, 12, 18, 24]
+    assert {row["failed"] for row in alarms} != {"0"}
+    assert all(0 <= float(row["auroc"]) <= 1 for row in alarms)
+    assert alarms[0]["auroc"] == "0.5", "before three looks nothing is known"
+
+
+def test_what_a_benchmark_cannot_do_is_named(tiny, capsys):
+    assert replanning.main(["short", "--development"]) == 2
+    assert "give runs of MGP-Long" in capsys.readouterr().err
+    assert delay.main(["short", "--episodes", "2"]) == 2
+    said = capsys.readouterr().err
+    assert "cannot be checked out again" in said or "is of no table" in said
+
+
+def test_passes_of_an_episode():
+    executed, masked = np.array([0, 1, 2, 3, 4]), np.zeros((5, 4), int)
+    masked[0], masked[1, 2:], masked[3, 3] = 2, 1, 1
+    trace = PlanTrace(executed, np.zeros((5, 4), int), np.ones((5, 4)), masked)
+    # the first plan: 3; three looks, the fifth comes after the end; two of them rewrite
+    assert replanning.passes(trace, 3) == 3 + 3 + 2 * 3
+
+
+def test_doubt_is_the_lowest_of_three_looks_in_a_row():
+    log = ControlLog("x", 20.0, "frozen", [0.0])
+    for step, sure in enumerate([0.9, 0.2, 0.3, 0.1, 0.8, 0.05]):
+        log.plans.append(PlanNote(2 * step, 2 * step, 0.0, 0, 0, False, sure, []))
+    found = replanning.doubts(log, 14)
+    assert found.tolist() == [1.0] * 4 + [0.9] * 2 + [0.3] * 8
