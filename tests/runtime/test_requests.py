@@ -9,12 +9,14 @@ from mgp.errors import MGPError, ObservationError, RequestError, UnknownNameErro
 from mgp.runtime.observations import admit
 from mgp.runtime.refusals import NAMES, SENTENCE, refusal
 from mgp.runtime.request import Address, Request, parse_address, parse_request
+from mgp.runtime.warm_up import blank_frame
 
 
 class Looks:
     """As much of a policy as an observation has to do with."""
 
     observation_shapes = {"state": (3,), "rgb": (2, 2, 3)}  # noqa: RUF012
+    observation_uint8 = ("rgb",)
 
     class spec:
         instructions = ("open the door", "close the door")
@@ -89,6 +91,7 @@ def test_the_address_speaks_for_stock_clients():
         ({"state": "high"}, "'state' has shape ()"),
         ({"state": 3.0}, "'state' has shape ()"),
         ({"rgb": None}, "observation has no 'rgb'"),
+        ({"rgb": np.zeros((2, 2, 3))}, "'rgb' has dtype float32, the policy was trained on bytes, 0 to 255"),
         ({"instruction": None}, "observation has no 'instruction', one of"),
         ({"instruction": 3}, "observation has no 'instruction', one of"),
     ],
@@ -113,6 +116,10 @@ def test_an_admitted_frame_is_a_copy_of_what_is_looked_at():
     assert frame["rgb"].dtype == np.uint8, "images stay as they are"
     sent["state"][:] = 5
     assert frame["state"][0] == 1
+
+
+def test_a_frame_to_warm_up_with_is_admitted():
+    assert set(admit(Looks(), blank_frame(Looks()))) == {"state", "rgb", "instruction"}
 
 
 def test_refusals_are_short_and_tell_no_secrets():

@@ -17,6 +17,7 @@ def describe(policy: Policy) -> dict[str, Any]:
         "method": str(getattr(policy, "label", type(policy).__name__)),
         "task": config.task.name if config is not None else "",
         "observations": {key: list(shape) for key, shape in policy.observation_shapes.items()},
+        "bytes": sorted(policy.observation_uint8 or ()),  # of these, the ones that come as uint8
         "instructions": list(spec.instructions) if spec is not None else [],
         "history": policy.history,  # newest frames that a plan looks at, of steps in a row
         "action_horizon": policy.execution_horizon,  # actions in a reply, and to be run before the next plan

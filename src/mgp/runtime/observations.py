@@ -19,7 +19,7 @@ def admit(policy: Policy, observation: Mapping[str, Any]) -> Frame:
         # as the network computes: a number that only float64 can hold is refused below as the Inf that it becomes
         with np.errstate(over="ignore"):
             frame[key] = value.astype(np.float32) if value.dtype.kind == "f" else value
-    check_observation(frame, policy.observation_shapes)
+    check_observation(frame, policy.observation_shapes, uint8=policy.observation_uint8)
     known = getattr(getattr(policy, "spec", None), "instructions", ())
     if known:
         text = observation.get(INSTRUCTION)

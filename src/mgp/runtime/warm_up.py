@@ -37,7 +37,11 @@ def warm_up(policy: Policy, most: int) -> int:
 
 
 def blank_frame(policy: Policy) -> Frame:
-    frame: dict = {key: np.zeros(shape, np.float32) for key, shape in policy.observation_shapes.items()}
+    """One that the policy takes, and that says nothing."""
+    kinds = {
+        key: np.uint8 if key in (policy.observation_uint8 or ()) else np.float32 for key in policy.observation_shapes
+    }
+    frame: dict = {key: np.zeros(shape, kinds[key]) for key, shape in policy.observation_shapes.items()}
     instructions = getattr(getattr(policy, "spec", None), "instructions", ())
     return {**frame, INSTRUCTION: instructions[0]} if instructions else frame
 
