@@ -2,6 +2,7 @@ import pytest
 
 from mgp.errors import ConfigError
 from mgp.evaluation import mean_of_top, over_trainings, sign_test, wilson
+from mgp.evaluation.statistics import auroc
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,12 @@ def test_sign_test_counts_the_episodes_that_differ():
     assert sign_test(dict.fromkeys(range(10), True), dict.fromkeys(range(10), False)).p == pytest.approx(2 / 2**10)
     with pytest.raises(ConfigError, match=r"seed 19 .* same episodes"):
         sign_test(first, dict.fromkeys(range(19), True))
+
+
+def test_auroc_is_the_chance_that_a_failure_scores_lower():
+    assert auroc([0.1, 0.2, 0.8, 0.9], [True, True, False, False]) == 1.0
+    assert auroc([0.9, 0.8, 0.2, 0.1], [True, True, False, False]) == 0.0
+    assert auroc([0.5, 0.5, 0.5], [True, False, False]) == 0.5
+    assert auroc([0.1, 0.6, 0.5, 0.9], [True, True, False, False]) == 0.75
+    assert auroc([0.1, 0.2], [True, True]) is None
+    assert auroc([], []) is None

@@ -372,3 +372,72 @@ def test_batched_evaluation_equals_episodes_alone(method):
     rollout(policy, together, seeds, missing=missing, full_length=True)
     for env, seed in zip(together, seeds, strict=True):
         np.testing.assert_allclose(np.stack(env.actions), evaluated(policy, seed, missing), rtol=1e-4, atol=1e-5)
+
+
+# --- plans that are made while actions are taken ----------------------------------------------------------------------
+
+
+def test_a_plan_that_is_asked_for_joins_where_the_robot_is():
+    policy = Counting([4])
+    policy.past = 2
+    driver = Driver(policy, [0])
+    driver.see(0, frame(0))
+    driver.plan()
+    driver.take(3)
+    driver.see(0, frame(1))
+    make = driver.ask(ahead=2)
+    told = driver.memory.committed
+    assert told.ahead == 2
+    assert told.actions[0, :, 0].tolist() == [101, 102, *range(103, 108)], "two commands given, and all in hand"
+    with pytest.raises(AssertionError, match="one plan at a time"):
+        driver.ask()
+    assert driver.take(2)[0, :, 0].tolist() == [103, 104]
+    assert driver.memory.last[0, 0] == 102, "the memory is the plan's"
+    driver.join(make())
+    assert driver.memory.last[0, 0] == 104
+    assert (driver.taken, driver.left) == (2, 6)
+    assert driver.take()[0, 0, 0] == 202
+    driver.amend(np.full((1, small.ACTION), 7.0))
+    driver.give(np.full((1, small.ACTION), 8.0))  # it was held
+    assert [float(one[0, 0]) for one in driver.given] == [7, 8]
+    driver.see(0, frame(2))
+    driver.plan()
+    assert policy.given[-1][2] == 3, "actions since the last plan was asked for; holding is none"
+    assert driver.memory.committed is None
+
+
+def test_a_plan_that_fails_is_as_if_nobody_had_asked():
+    class Failing(Counting):
+        def plan(self, *arguments):
+            if len(self.given) in broken:
+                broken.clear()
+                raise RuntimeError("broken")
+            return super().plan(*arguments)
+
+    broken = [0]
+    policy = Failing([4])
+    driver = Driver(policy, [0])
+    driver.see(0, frame(0))
+    with pytest.raises(RuntimeError):
+        driver.plan()
+    driver.plan()
+    assert policy.given[-1][2] is None, "it was the first plan still"
+    driver.take(3)
+    broken.append(1)
+    with pytest.raises(RuntimeError):
+        driver.plan()
+    assert driver.take()[0, 0, 0] == 103, "the chunk in hand goes on"
+    driver.plan()
+    assert policy.given[-1][2] == 4
+
+
+def test_more_than_is_in_hand_cannot_be_promised():
+    driver = Driver(Counting([4], planned=5), [0])
+    driver.see(0, frame(0))
+    driver.ask(ahead=3)()
+    assert driver.memory.committed is None, "there is no plan yet"
+    driver.fail()
+    driver.plan()
+    driver.take(4)
+    driver.ask(ahead=3)
+    assert driver.memory.committed.ahead == 1

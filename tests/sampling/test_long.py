@@ -320,3 +320,91 @@ def test_a_plan_of_near_duplicates_stays_sure():
         plan.step(network, seen(), 2)
         masked = torch.from_numpy(plan.log[-1]["masked"][0] > 0)
         assert bool((masked == elsewhere).all()) == spared
+
+
+# --- plans that are there later, and plans that stay ------------------------------------------------------------------
+
+
+def test_frozen_tokens_stay_and_are_in_view_of_scoring_and_refining():
+    plan, network = planner(mask_ratio=1.0), Planted(wants(2))
+    plan.step(network, seen(), 0)
+    network.logits, network.asked, network.executed = wants(5), [], []
+    tokens = plan.step(network, seen(), 3, frozen=6)
+    assert tokens[0].tolist() == [2] * 6 + [5] * 4
+    assert [asked[0, :6].tolist() for asked in network.asked] == [[2] * 6] * 3
+    assert {int(executed) for executed in network.executed} == {3}, "the network knows when it looked"
+    assert plan.log[-1]["executed"].tolist() == [3]
+    assert plan.sure[0] == pytest.approx(0.9, abs=0.02)
+    network.asked = []
+    assert plan.step(network, seen(), 4, frozen=SIZE)[0].tolist() == tokens[0].tolist()
+    assert network.asked == [], "nothing is left to edit"
+    assert torch.isnan(plan.sure).all()
+
+
+def test_what_was_begun_meanwhile_is_kept_and_so_is_everything_of_a_refused_plan():
+    plan, network = planner(batch=2, mask_ratio=1.0), Planted(wants(2, batch=2))
+    before = plan.step(network, seen(True, True), 0)
+    network.logits = wants(5, 0.6, batch=2)
+    plan.step(network, seen(True, True), 1)
+    plan.keep(4)
+    assert plan.tokens[0].tolist() == [2] * 4 + [5] * 6
+    np.testing.assert_array_equal(plan.log[-1]["tokens"], plan.tokens)
+    assert (plan.log[-1]["confidence"][:, :4] > 0.85).all()
+    assert (plan.log[-1]["confidence"][:, 4:] < 0.65).all()
+    plan.keep(SIZE)
+    assert torch.equal(plan.tokens, before)
+
+
+def standing(share: torch.Tensor | float) -> torch.Tensor:
+    """Logits that give the standing code 2 a share, and prefer code 5."""
+    logits = torch.full((1, SIZE, WORDS.predicted), 0.01)
+    logits[..., 2], logits[..., 5] = torch.as_tensor(share), 0.9 - torch.as_tensor(share)
+    return logits.log()
+
+
+@pytest.mark.parametrize(("share", "rewritten"), [(0.42, True), (0.5, False), (0.7, False)])
+def test_a_plan_is_rewritten_only_if_what_comes_next_has_lost_confidence(share, rewritten):
+    plan, network = planner(replan=0.5, mask_ratio=0.5), Planted(wants(2, 0.9))
+    plan.step(network, seen(), 0)
+    network.logits, network.asked = standing(share), []
+    tokens = plan.step(network, seen(), 2)
+    assert len(network.asked) == (3 if rewritten else 1), "a look alone costs one pass"
+    assert bool(plan.log[-1]["masked"].any()) == rewritten
+    assert (tokens == 5).any() == rewritten
+    sure = float(plan.sure[0])
+    assert sure > 0.4 if rewritten else sure == pytest.approx(share / 0.96, abs=0.01), "the new score is told"
+
+
+def test_only_the_next_tokens_count_and_a_slow_fall_is_noticed():
+    plan, network = planner(replan=0.5), Planted(wants(2, 0.9))
+    plan.step(network, seen(), 0)
+    far = torch.full((SIZE,), 0.8)
+    far[5:] = 0.01
+    network.logits = standing(far)
+    plan.step(network, seen(), 1)
+    assert not plan.log[-1]["masked"].any()
+    rewritten = []
+    for share in (0.75, 0.65, 0.55, 0.47, 0.40):  # never half of the look before
+        network.logits = standing(share)
+        plan.step(network, seen(), 1)
+        rewritten.append(bool(plan.log[-1]["masked"].any()))
+    assert rewritten == [False, False, False, False, True]
+
+
+def test_in_a_batch_each_plan_stays_or_is_rewritten_as_if_alone():
+    falls = torch.cat([standing(0.7), standing(0.2)])
+
+    def episodes(rows: list[int]) -> torch.Tensor:
+        plan = planner(batch=len(rows), seeds=tuple(rows), replan=0.5, temperature=1.0)
+        plan.step(Planted(wants(2, 0.97, batch=2)[rows]), torch.ones(len(rows), dtype=torch.bool), 0)
+        plan.tokens[:] = 2
+        plan.written[:] = 0.9
+        for _ in range(3):
+            plan.step(Planted(falls[rows]), torch.ones(len(rows), dtype=torch.bool), 1)
+        return plan.tokens
+
+    together = episodes([0, 1])
+    assert torch.equal(together[:1], episodes([0]))
+    assert torch.equal(together[1:], episodes([1]))
+    assert (together[0] == 2).all()
+    assert not (together[1] == 2).all()

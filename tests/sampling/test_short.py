@@ -22,3 +22,19 @@ def test_a_window_starts_blank_and_never_ends_early():
     assert out.tokens.shape == (3, 4)
     assert (out.tokens < words.codes).all()
     assert [(tokens == words.mask).sum(1).tolist() for tokens in asked] == [[4, 4, 4], [2, 2, 2]]
+
+
+def test_tokens_that_are_known_begin_the_window_and_stay():
+    words, asked = Vocabulary(6), []
+
+    def network(tokens: torch.Tensor) -> torch.Tensor:
+        asked.append(tokens.clone())
+        return torch.randn(*tokens.shape, words.predicted, generator=keyed_generator(len(asked)))
+
+    known = torch.tensor([[1, 2], [3, 4]])
+    config, generators = SamplingConfig(temperature=1.0, refine_steps=3), [keyed_generator(seed) for seed in range(2)]
+    out = plan_short(network, 2, 5, config, words, generators, known)
+    assert torch.equal(out.tokens[:, :2], known)
+    assert all(torch.equal(tokens[:, :2], known) for tokens in asked)
+    assert (out.tokens < words.codes).all()
+    assert torch.isfinite(out.confidence[:, 2:]).all()

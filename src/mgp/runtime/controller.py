@@ -51,7 +51,8 @@ class Controller:
     ):
         """`rate`: control steps a second, that of the demonstrations. `mode`: one of `planning.MODES`. `every`: steps
         between two looks, else as the policy says. `limits`: None gives commands as they are planned. `start` (A,):
-        where the robot stands, in the units of a command. `clock` and `worker`: others than the system's and a thread.
+        where the robot stands, in the units of a command. `clock` and `worker`: others than the system's and a thread;
+        a worker is one controller's.
         """
         self.policy, self.robot, self.rate = policy, robot, float(rate)
         self.clock, self.guards, self.observers = clock or SystemClock(), guards or Guards(), observers

@@ -58,7 +58,7 @@ class Watch:
             return Seen(None, *wrong)
         try:
             frame = self.policy.copied(reading.frame)
-            check_observation(frame, self.policy.observation_shapes)
+            check_observation(frame, self.policy.observation_shapes, uint8=self.policy.observation_uint8)
             self._check_ranges(frame)
         except (ObservationError, TypeError, ValueError, KeyError) as error:  # arrays that are none raise the others
             return Seen(None, "refused", str(error))

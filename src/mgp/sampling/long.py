@@ -98,7 +98,8 @@ class LongPlanner:
             for old, new in zip(self.before, after, strict=True)
             if new is not None
         )
-        self.log[-1]["tokens"], self.log[-1]["confidence"] = self.tokens.numpy().copy(), self.confidence.numpy().copy()
+        if self.log:  # it may have been dropped
+            self.log[-1] |= {"tokens": self.tokens.numpy().copy(), "confidence": self.confidence.numpy().copy()}
 
     @property
     def sure(self) -> Tensor:
