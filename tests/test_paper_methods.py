@@ -84,6 +84,7 @@ OFF = {
     "policy.masking.near_weight": 1.0,
     "policy.masking.prefix_weight": 1.0,
     "policy.sampling.near_codes": 0.0,
+    "policy.sampling.replan": 0.0,
     "policy.sampling.see_pending": False,
 }
 # fields with nothing of ours in them: sizes, numbers of steps, what is in the paper too, or how a run is kept

@@ -8,7 +8,7 @@ from mgp.policies.random import RandomPolicy
 
 def test_uniform_in_the_box_and_seeded_by_episode():
     policy = RandomPolicy([-1, 0], [1, 5], execution_horizon=500)
-    actions, run = policy.plan({}, policy.begin([3, 4]))
+    actions, run, _ = policy.plan({}, policy.begin([3, 4]))
     assert run == 500
     assert actions.shape == (2, 500, 2)
     assert (actions >= [-1, 0]).all()
