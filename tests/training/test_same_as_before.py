@@ -32,7 +32,8 @@ STATE = {"state": 7, "cloud": 9}
 META = {"actions": "displacement", "horizon": HORIZON, "hold_action": [0.0, 0.0, None]}
 
 # by how a machine rounds (`arithmetic`): recorded at commit a0b9d8d, before the house was rebuilt, and at 73b5e36,
-# which gives those bits, on another processor
+# which gives those bits, on another processor. On that one long-cloud is recorded anew: its last block sees fewer
+# tokens at once, which rounds otherwise (its actions stayed). What has no line for a machine is not compared there.
 BEFORE = {
     "f8767e8248e08bf5f89d0f911b17c632659f3b8df14fd90afba6b570e353243c": {
         "short-state": {
@@ -49,11 +50,6 @@ BEFORE = {
             "model": "ad7118e62065eabb9191850de9d98e9cff7c911beebb611fcbf0b9dab376137a",
             "policy": "5d31ea6051f08f74c9c3953ee989461dca1d1122f4b4c93da4f8419a1ac30852",
             "actions": "e9bf337f9adc64dcc30b3f59f4b95cf8563ef601656ded3a656e74ab8d3e63b6",
-        },
-        "long-cloud": {
-            "model": "c203de20afa22030603fab571611b9a7772cd85f67da0da59d0b2c92496b6573",
-            "policy": "6de96b18b32e99759f2dce3fcead75bc716c82eb44b35c6150f2e949226746d3",
-            "actions": "c54c8d78c6f7ed40909d17fe3b6b192e4b2eea16364f1a1fefcdca5e2aa4b62c",
         },
     },
     "e9a406f3371c564fc4c00d6fc553be9439cb7094f30bbac128f34d5ecbebc2fb": {
@@ -73,8 +69,8 @@ BEFORE = {
             "actions": "11ecaf4025f71b1f2d33c44319b10e4b0c3b8a7eb3b1752906d6eae30c5b9e7d",
         },
         "long-cloud": {
-            "model": "12138b7daeeddb08132e2abea3767ffad94016b534923866b42311e313e783b3",
-            "policy": "b83b81a83083aec1b97a67b6617a1265364b77eb0e08aec226937adb384bcd87",
+            "model": "2bd7c3742415211d30938aa9fe4964b2aa44da675912f735dbe2c937f2c1ed01",
+            "policy": "35942e3965d8ba1dc7aec6ad6fef8202f0b84151c6520045165cb124aaf8776a",
             "actions": "7d0f47df8e6f8abf1d00ef2bc03d33b56b4b0a8eb1a12d295d8c6985c1291172",
         },
     },
@@ -203,7 +199,7 @@ def arithmetic() -> str:
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_run_gives_the_bits_it_gave_before(name, tmp_path: Path):
-    recorded = BEFORE.get(arithmetic())
+    recorded = BEFORE.get(arithmetic(), {}).get(name)
     if recorded is None:
         pytest.skip("this machine rounds otherwise than those the runs were recorded on")
     config = CONFIGS[name]
@@ -215,4 +211,4 @@ def test_a_run_gives_the_bits_it_gave_before(name, tmp_path: Path):
         "policy": digest(load_file(path / "policy.safetensors")),
         "actions": sha256(actions(load_policy(tmp_path)).tobytes()),
     }
-    assert found == recorded[name]
+    assert found == recorded
