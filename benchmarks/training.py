@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from statistics import median
+from unittest.mock import patch
 
 import torch
 from vector_quantize_pytorch import VectorQuantize
 
 from mgp.config import EncoderConfig
+from mgp.data.demonstrations import Demonstrations
 from mgp.data.normalizer import Normalizer
 from mgp.data.spec import DataSpec
 from mgp.data.windows import Looks
+from mgp.model.encoders import cloud
 from mgp.model.observation import ObservationEncoder
+from mgp.policies.mgp import policy as mgp_policy
+from mgp.presets import get_config
 from mgp.tokenizer.codebook import Codebook
+from mgp.training.loop import Trainer
+from mgp.training.memory import keep_freed_memory
+
+METHODS = ("mgp-short", "mgp-long", "bc", "dp3")
+WIDTHS = (64, 128, 256)  # of the layers on each point, DP3's
+EPISODES, STEPS, POINTS = 10, 200, 512
 
 
 def interleaved(ways: dict[str, Callable[[], object]], rounds: int = 15) -> dict[str, float]:
@@ -34,9 +48,58 @@ def table(title: str, peer: str, figures: dict[str, float]) -> None:
         print(f"  {name:<34}{value:9.2f} CPU-ms   {value / figures[peer]:6.2f} x")
 
 
-def run(rounds: int = 15, segments: int = 8, points: int = 256) -> None:
+def run(rounds: int = 15, segments: int = 8, points: int = 256, methods: Sequence[str] = METHODS) -> None:
     encoding(rounds // 2 + 1, segments, points)
     codebook(rounds)
+    keep_freed_memory()  # as `mgp train` does
+    for method in methods:
+        steps(method, rounds)
+
+
+def steps(method: str, rounds: int) -> None:
+    """Whole training steps of the policy, against those in which every point has a gradient and no size comes again."""
+    plain, short = policy_step(method), policy_step(method)
+
+    def plainly() -> None:
+        with patch.object(cloud, "FEW", 2**31), patch.object(mgp_policy, "ROWS", 1):
+            plain()
+
+    peer = "every point has a gradient"
+    figures = interleaved({peer: plainly, "only points of a maximum": short}, rounds)
+    table(f"a step of {method}, {WIDTHS} on each point", peer, figures)
+
+
+def policy_step(method: str) -> Callable[[], None]:
+    """A step of the recipe's last stage, after a few of the stages before."""
+    generator = torch.Generator().manual_seed(0)
+    arrays = {
+        "action": torch.randn(EPISODES * STEPS, 4, generator=generator).clamp(-1, 1),
+        "state": torch.randn(EPISODES * STEPS, 9, generator=generator),
+        "cloud": torch.randn(EPISODES * STEPS, POINTS, 3, generator=generator),
+    }
+    ends = STEPS * torch.arange(1, EPISODES + 1)
+    meta = {"actions": "displacement", "horizon": STEPS, "hold_action": [0.0] * 4, "points": 3}
+    demonstrations = Demonstrations(arrays, ends, tuple(range(EPISODES)), meta)
+    config = get_config(method).changed({"encoder.hidden": WIDTHS})
+    trainer = Trainer(config, demonstrations, Path(tempfile.gettempdir()), quiet=True)  # which nothing is written to
+    *before, last = (partial(stage_step, trainer, number) for number in range(len(trainer.policy.stages())))
+    for earlier in before:
+        step = earlier()
+        for _ in range(3):
+            step()
+    return last()
+
+
+def stage_step(trainer: Trainer, number: int) -> Callable[[], None]:
+    stage = trainer.policy.stages()[number]
+    parameters, source, optimizer = trainer._begin(stage)
+    trainer.progress.step, trainer.average = 0, {}
+
+    def step() -> None:
+        trainer._update(number, stage, source, parameters, optimizer, stage.steps)
+        trainer.progress.step += 1
+
+    return step
 
 
 def encoding(rounds: int, segments: int, points: int) -> None:

@@ -182,8 +182,10 @@ def small_store(folder, monkeypatch) -> list[str]:
 
 
 def small_training(folder, monkeypatch) -> list[str]:
-    training.run(rounds=1, segments=2, points=16)
-    return ["encoding 16 windows of 4 frames", "codebook step", "vector-quantize-pytorch"]
+    monkeypatch.setattr(training, "WIDTHS", (8, 8))
+    training.run(rounds=1, segments=2, points=16, methods=("bc",))
+    steps = "a step of bc, (8, 8) on each point (peer: every point has a gradient)"
+    return ["encoding 16 windows of 4 frames", "codebook step", "vector-quantize-pytorch", steps]
 
 
 def small_contact_sheet(folder, monkeypatch) -> list[str]:

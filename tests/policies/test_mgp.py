@@ -5,12 +5,14 @@ import pytest
 import torch
 
 import small
+from mgp.data.demonstrations import keyed_generator
 from mgp.errors import CheckpointError, ConfigError, MGPError, ObservationError, UnknownNameError
 from mgp.files import seal, unseal
 from mgp.policies.base import Memory
 from mgp.policies.files import FORMAT, load_checkpoint, save_policy
 from mgp.policies.learned import LearnedPolicy
 from mgp.policies.mgp import MGP
+from mgp.policies.mgp import policy as mgp_policy
 from mgp.runs import load_policy
 
 KINDS = [(policy, observation) for policy in ("short", "long") for observation in ("state", "cloud")]
@@ -345,3 +347,20 @@ def test_only_what_is_looked_at_is_encoded(variant, encoded):
     broken = {key: np.full_like(value, np.nan) for key, value in small.frames(policy.config, 1, policy.frames).items()}
     with pytest.raises(ObservationError, match="NaN"):
         policy.plan(broken, memory)
+
+
+@pytest.mark.parametrize("horizon", ["short", "long"])
+def test_rows_that_only_fill_up_have_no_part_in_loss_gradients_and_figures(horizon, monkeypatch):
+    config, demonstrations = small.tiny(horizon, **{"policy.masking.prefix_weight": 0.0}), small.demonstrations()
+    policy = MGP.build(config, demonstrations)
+    stage = policy.stages()[-1]
+    parameters = policy.begin_stage(stage)
+    batch = policy.source(stage, demonstrations).draw(8, keyed_generator(0))
+
+    def outcome(rows: int) -> list[torch.Tensor]:
+        monkeypatch.setattr(mgp_policy, "ROWS", rows)
+        loss, figures = policy.loss(stage, batch, keyed_generator(1))
+        gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        return [loss.detach(), *figures.values(), *(one for one in gradients if one is not None)]
+
+    torch.testing.assert_close(outcome(1), outcome(128))

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import small
+from mgp.data.demonstrations import keyed_generator
 from mgp.training import loop
 from mgp.training.checkpoint import Progress, checkpoints, folder_of, newest
 from mgp.training.interrupt import hold_interrupts
@@ -171,6 +172,28 @@ def test_the_global_generator_is_left_alone(tmp_path):
     before = torch.random.get_rng_state()
     trainer.train()
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("horizon", ["short", "long"])
+def test_tokens_of_warped_actions_are_those_of_full_precision(horizon, tmp_path):
+    warped = {"augmentation.rotation": 10.0, "training.precision": "bf16", "policy.masking.perturb": 0.0}
+    trainer = child.trainer(small.tiny(horizon, "cloud", **warped), tmp_path)
+    drawn, halved, loss = [], [], trainer.policy.loss
+
+    def watched(stage, batch, generator):
+        halved.append(torch.is_autocast_enabled("cpu"))
+        drawn.append((stage, batch))
+        return loss(stage, batch, generator)
+
+    trainer.policy.loss = watched
+    trainer.train()
+    assert halved == [False] * 6 + [True] * 6
+    stage, batch = drawn[-1]
+    source = trainer.policy.source(stage, trainer.demonstrations)
+    again = source.draw(stage.batch, keyed_generator(trainer.config.seed, 1, 5, 0))
+    assert torch.equal(batch.extra["target"], again.extra["target"])
+    assert torch.equal(batch.actions, again.actions)
+    assert torch.equal(batch.looks.frames["cloud"], again.looks.frames["cloud"])
 
 
 def test_a_figure_that_comes_later_adds_a_column(tmp_path):

@@ -32,7 +32,8 @@ STATE = {"state": 7, "cloud": 9}
 META = {"actions": "displacement", "horizon": HORIZON, "hold_action": [0.0, 0.0, None]}
 
 # by how a machine rounds (`arithmetic`): recorded at commit a0b9d8d, before the house was rebuilt, and at 73b5e36,
-# which gives those bits, on another processor
+# which gives those bits, on another processor. On that one the runs with clouds are recorded anew: their batches are
+# drawn in full precision. What has no line for a machine is not compared there.
 BEFORE = {
     "f8767e8248e08bf5f89d0f911b17c632659f3b8df14fd90afba6b570e353243c": {
         "short-state": {
@@ -40,20 +41,10 @@ BEFORE = {
             "policy": "0045b003ab02827b69a1493a8fc89edf0a0f42beddee5ea5f5485f422c31d31c",
             "actions": "95a08975f7a39be4ddee41af96beea853aede1b560f8ce64e76322f212fbe56e",
         },
-        "short-cloud": {
-            "model": "dda5d2288cf5bda35cfdbcf83a832c085b5f37cec9a974ff7642d5602b7ae2c2",
-            "policy": "632fdaa9f942ceccd1567ac1999bf47a56220fa87e7f3beecdf11bcd6ac1e313",
-            "actions": "00f9bf803c64df568e59e719600e5b816834243f73fc49e7c08843022f05876d",
-        },
         "long-state": {
             "model": "ad7118e62065eabb9191850de9d98e9cff7c911beebb611fcbf0b9dab376137a",
             "policy": "5d31ea6051f08f74c9c3953ee989461dca1d1122f4b4c93da4f8419a1ac30852",
             "actions": "e9bf337f9adc64dcc30b3f59f4b95cf8563ef601656ded3a656e74ab8d3e63b6",
-        },
-        "long-cloud": {
-            "model": "c203de20afa22030603fab571611b9a7772cd85f67da0da59d0b2c92496b6573",
-            "policy": "6de96b18b32e99759f2dce3fcead75bc716c82eb44b35c6150f2e949226746d3",
-            "actions": "c54c8d78c6f7ed40909d17fe3b6b192e4b2eea16364f1a1fefcdca5e2aa4b62c",
         },
     },
     "e9a406f3371c564fc4c00d6fc553be9439cb7094f30bbac128f34d5ecbebc2fb": {
@@ -63,8 +54,8 @@ BEFORE = {
             "actions": "47302c2b29d287650d9687357c2d1622784ce2c52c9b545b71bd956eed21389c",
         },
         "short-cloud": {
-            "model": "61001237a37cba9b7f17b96a5c12e0770b6007445c898d817be7887d56b98212",
-            "policy": "43ae8bdd1e132a8271243944a941bb5aff12bc5db22dec66728439665cc32d3b",
+            "model": "707d97281becae1839134655dca609d9ee330439ba2a4e3a032f03074442ea98",
+            "policy": "773d9174c94bc82a9bfe38563b10e14da36bb2124438a50a08a5ae4345e1f726",
             "actions": "aba032ed9a1bcb9b3a415acf3ccf7813de1ee2efaea738fc8497ade9c368e0c4",
         },
         "long-state": {
@@ -73,9 +64,9 @@ BEFORE = {
             "actions": "11ecaf4025f71b1f2d33c44319b10e4b0c3b8a7eb3b1752906d6eae30c5b9e7d",
         },
         "long-cloud": {
-            "model": "12138b7daeeddb08132e2abea3767ffad94016b534923866b42311e313e783b3",
-            "policy": "b83b81a83083aec1b97a67b6617a1265364b77eb0e08aec226937adb384bcd87",
-            "actions": "7d0f47df8e6f8abf1d00ef2bc03d33b56b4b0a8eb1a12d295d8c6985c1291172",
+            "model": "f41d2c91db51e0abd9b8dd84376d83d52575a0b0e2bc42c7d28029e69570a25d",
+            "policy": "60c136028e18cf5aa4ed0702a12b78b14a36fc6efe87ac31abcc0bfd2b764ee2",
+            "actions": "583f304f7eb19ee182470a11fcb28770c0032b98e2fc07234287d2d2812efc78",
         },
     },
 }
@@ -203,7 +194,7 @@ def arithmetic() -> str:
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_run_gives_the_bits_it_gave_before(name, tmp_path: Path):
-    recorded = BEFORE.get(arithmetic())
+    recorded = BEFORE.get(arithmetic(), {}).get(name)
     if recorded is None:
         pytest.skip("this machine rounds otherwise than those the runs were recorded on")
     config = CONFIGS[name]
@@ -215,4 +206,4 @@ def test_a_run_gives_the_bits_it_gave_before(name, tmp_path: Path):
         "policy": digest(load_file(path / "policy.safetensors")),
         "actions": sha256(actions(load_policy(tmp_path)).tobytes()),
     }
-    assert found == recorded[name]
+    assert found == recorded

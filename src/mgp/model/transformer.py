@@ -81,12 +81,16 @@ class Attention(nn.Module):
         self.key_value = nn.Linear(source_dim, 2 * dim)
         self.out = nn.Linear(dim, dim)
 
-    def forward(self, x: Tensor, source: Tensor, allowed: Tensor | None = None) -> Tensor:
-        """x (B, N, D) attends to source (B, M, D') where `allowed` (B, M) is true."""
+    def forward(self, x: Tensor, source: Tensor, allowed: Tensor | None = None, wanted: Tensor | None = None) -> Tensor:
+        """x (B, N, D) attends to source (B, S, D') where `allowed` (B, S) is true.
+
+        `wanted` (M,) of all B * N: only these tokens come out, (M, D).
+        """
         q = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, N, d)
         k, v = self.key_value(source).unflatten(-1, (2 * self.heads, -1)).transpose(1, 2).chunk(2, dim=1)
         mask = None if allowed is None else allowed[:, None, None, :]
-        return self.out(attend(q, k, v, mask).transpose(1, 2).flatten(-2))
+        seen = attend(q, k, v, mask).transpose(1, 2).flatten(-2)  # (B, N, D)
+        return self.out(seen if wanted is None else seen.flatten(0, 1)[wanted])
 
 
 class Block(nn.Module):
@@ -98,9 +102,13 @@ class Block(nn.Module):
         self.attention = Attention(dim, heads, dim)
         self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
 
-    def forward(self, x: Tensor, source: Tensor | None = None, allowed: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, source: Tensor | None = None, allowed: Tensor | None = None, wanted: Tensor | None = None
+    ) -> Tensor:
+        """(B, N, D) to the same; `wanted` (M,) of all B * N: to these tokens only, (M, D)."""
         normed = self.norm_attention(x)
-        x = x + self.attention(normed, normed if source is None else source, allowed)
+        seen = self.attention(normed, normed if source is None else source, allowed, wanted)
+        x = (x if wanted is None else x.flatten(0, 1)[wanted]) + seen
         return x + self.mlp(self.norm_mlp(x))
 
 
@@ -136,7 +144,7 @@ class MaskedTransformer(nn.Module):
     def forward(self, tokens: Tensor, condition: Tensor, executed: Tensor, wanted: Tensor | None = None) -> Tensor:
         """Tokens (B, N) with [MASK]s, condition (B, H, C), executed (B,) tokens so far, to logits (B, N, K + 1).
 
-        `wanted` (B, N): of these M tokens only, (M, K + 1), in training.
+        `wanted` (M,) of all B * N: of these tokens only, (M, K + 1), in training.
         """
         vocabulary = self.vocabulary
         special = tokens >= vocabulary.codes
@@ -157,7 +165,10 @@ class MaskedTransformer(nn.Module):
         allowed = None
         if bool((tokens == vocabulary.pad).any()):
             allowed = tokens != vocabulary.pad
-        for block in self.selfs:
+        for block in self.selfs[:-1]:
             x = block(x, allowed=allowed)
-        x = self.norm_out(x if wanted is None else x[wanted])
-        return self.head(x).float()
+        for block in self.selfs[-1:]:  # what nobody asks for need not go through the last one
+            x = block(x, allowed=allowed, wanted=wanted)
+        if wanted is not None and not self.selfs:
+            x = x.flatten(0, 1)[wanted]
+        return self.head(self.norm_out(x)).float()

@@ -27,7 +27,7 @@ def token_loss(logits: Tensor, target: Tensor, weight: Tensor, soft: Tensor | No
     if soft is None:
         loss = F.cross_entropy(logits, target, reduction="none")
     else:
-        loss = -(soft[target] * logits.log_softmax(-1)).sum(-1)
+        loss = -(soft.index_select(0, target) * logits.log_softmax(-1)).sum(-1)
     return (loss * weight).sum() / weight.sum().clamp_min(1e-12)
 
 

@@ -12,12 +12,14 @@ from typing import cast
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mgp.data.demonstrations import Demonstrations
 from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch, Source
 from mgp.errors import ConfigError
+from mgp.model.rounding import rounded
 from mgp.model.transformer import MaskedTransformer
 from mgp.policies.base import Chunk, Frame, Memory, PlanTrace
 from mgp.policies.config import RunConfig
@@ -32,6 +34,7 @@ from mgp.sampling.short import plan_short
 from mgp.tokenizer.vqvae import ActionTokenizer
 
 CHUNK = 512  # windows tokenised at a time
+ROWS = 128  # tokens of a training step are rounded up to this
 
 
 @dataclass
@@ -123,12 +126,15 @@ class MGP(LearnedPolicy):
             return out.total, {"reconstruction": out.reconstruction, "commit": out.commit, "codes": in_use}
         condition = self.condition(batch.looks, generator)
         seen, target, weight = (batch.extra[name] for name in ("tokens", "target", "weight"))
-        counted = weight > 0
-        logits = self.transformer(seen, condition, batch.extra["executed"], counted)  # (M, K + 1)
-        seen, target, weight = seen[counted], target[counted], weight[counted]  # (M,)
+        counted = (weight.flatten() > 0).nonzero().squeeze(1)
+        rows = rounded(counted, ROWS)  # (M,)
+        logits = self.transformer(seen, condition, batch.extra["executed"], rows)  # (M, K + 1)
+        seen, target = seen.flatten()[rows], target.flatten()[rows]
+        weight = F.pad(weight.flatten()[counted], (0, len(rows) - len(counted)))
         loss = token_loss(logits, target, weight, self._soft)
-        hidden = seen == self.transformer.vocabulary.mask
-        figures = {"accuracy": (logits[hidden].argmax(-1) == target[hidden]).float().mean()}
+        hidden = (seen == self.transformer.vocabulary.mask) & (weight > 0)
+        right = logits.gather(1, target[:, None]).squeeze(1) >= logits.amax(1)  # a tenth of argmax's time
+        figures = {"accuracy": right[hidden].float().mean()}
         auxiliary, more = self.auxiliary_loss(condition, batch.actions)
         return loss + auxiliary, figures | more
 
