@@ -90,7 +90,6 @@ OFF = {
 # fields with nothing of ours in them: sizes, numbers of steps, what is in the paper too, or how a run is kept
 NEUTRAL = {
     "encoder.history", "encoder.hidden", "encoder.dim",
-    "augmentation.warp",
     "training.steps", "training.batch", "training.learning_rate", "training.warmup", "training.weight_decay",
     "training.ema_decay", "training.eval_every", "training.eval_episodes", "training.checkpoint_every",
     "policy.horizon",

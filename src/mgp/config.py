@@ -76,7 +76,7 @@ class EncoderConfig:
     # hand: clouds and state relative to state[:3], for actions that displace the hand; motion: the world's frame, with
     # each state's difference from the newest beside it, for actions that are places; world: as the sensors have it
     frame: Literal["hand", "motion", "world"] = "hand"
-    hidden: tuple[int, ...] = (64, 64, 128)  # widths of the layers on each point of a cloud; DP3: 64 128 256
+    hidden: tuple[int, ...] = (64, 128, 256)  # widths of the layers on each point of a cloud, as in DP3
     zoom: tuple[float, ...] = ()  # extra point inputs tanh(zoom * normalised xyz): resolution near the origin
     dim: int = 64  # width of a frame's feature, for each key of the observation
 
@@ -104,17 +104,16 @@ class AugmentationConfig:
     points: int = 256  # random subset of each cloud a step; 0 = all
     cloud_noise: float = 0.002  # metres, on each point
     state_noise: float = 0.0  # on the normalised state
-    warp: float = 0.5  # share of the samples that are turned and stretched; the others stay as demonstrated
     rotation: float = 0.0  # degrees at most: demonstrations turned about the hand (data/augmentation.py)
     stretch: float = 0.0  # share at most: demonstrations stretched in x and y about the hand
 
     def __post_init__(self) -> None:
         not_negative(self, "points", "cloud_noise", "state_noise", "rotation")
-        fraction(self, "warp", "stretch")
+        fraction(self, "stretch")
 
     @property
     def warps(self) -> bool:
-        return bool(self.warp and (self.rotation or self.stretch))
+        return bool(self.rotation or self.stretch)
 
 
 @dataclass(frozen=True)

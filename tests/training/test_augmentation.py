@@ -63,7 +63,7 @@ def test_warping_is_a_map_of_what_lies_round_the_hand():
 
 @pytest.mark.parametrize("kind", ["short", "long"])
 def test_cloud_state_and_actions_of_a_sample_are_warped_alike(kind):
-    changes = {"warp": 1.0, "rotation": 30.0, "stretch": 0.2, "cloud_noise": 0.0, "points": 0}
+    changes = {"rotation": 30.0, "stretch": 0.2, "cloud_noise": 0.0, "points": 0}
     config = small.tiny(kind, "cloud", **{f"augmentation.{name}": value for name, value in changes.items()})
     config = config.changed({"policy.tokenizer.window": 16})
     data = small.demonstrations("cloud")
@@ -92,8 +92,12 @@ def test_cloud_state_and_actions_of_a_sample_are_warped_alike(kind):
         assert torch.equal(batch.extra["target"], policy.tokenize(batch.actions))
 
 
-def test_only_a_share_of_the_samples_is_warped():
-    warps = draw_warps(2000, AugmentationConfig(warp=0.5, rotation=20.0, stretch=0.2), keyed_generator(3))
-    untouched = (warps == torch.eye(2)).all(2).all(1).float().mean()
-    assert 0.45 < untouched < 0.55
-    assert draw_warps(5, AugmentationConfig(warp=0.0, rotation=20.0), keyed_generator(0)) is None
+def test_small_warps_come_most_often_and_none_is_as_demonstrated():
+    warps = draw_warps(4000, AugmentationConfig(rotation=20.0, stretch=0.2), keyed_generator(3))
+    angle = torch.rad2deg(torch.atan2(warps[:, 1, 0], warps[:, 0, 0])).abs()
+    stretch = (warps.norm(dim=1) - 1).abs()  # (G, 2) of both axes
+    for drawn, most in ((angle, 20.0), (stretch, 0.2)):
+        assert 0.9 * most < drawn.max() <= most * 1.001
+        assert float(drawn.median()) == pytest.approx(most / 4, rel=0.1)
+    assert ((warps - torch.eye(2)).abs().amax((1, 2)) > 1e-6).all()
+    assert draw_warps(5, AugmentationConfig(), keyed_generator(0)) is None

@@ -20,15 +20,21 @@ from mgp.data.frames import move
 def draw_warps(count: int, config: AugmentationConfig, generator: torch.Generator) -> Tensor | None:
     """Random maps (count, 2, 2): rotation by up to `rotation` degrees, each axis stretched by up to `stretch`.
 
-    Only a share of them: where an object always stands in one place, precision there matters more than variety.
+    Small ones come most often, since where an object always stands in one place, precision there matters more than
+    variety. But no share is left as demonstrated: of scenes that are, ten answers would be learned by heart.
     """
     if not config.warps:
         return None
-    warped = (torch.rand(count, generator=generator) < config.warp).float()
-    angle = warped * math.radians(config.rotation) * (2 * torch.rand(count, generator=generator) - 1)
-    stretch = 1 + warped[:, None] * config.stretch * (2 * torch.rand(count, 2, generator=generator) - 1)
+    angle = math.radians(config.rotation) * _mostly_small(count, generator=generator)
+    stretch = 1 + config.stretch * _mostly_small(count, 2, generator=generator)
     rows = [torch.stack([angle.cos(), -angle.sin()], -1), torch.stack([angle.sin(), angle.cos()], -1)]
     return torch.stack(rows, 1) * stretch[:, None, :]
+
+
+def _mostly_small(*shape: int, generator: torch.Generator) -> Tensor:
+    """Numbers in -1..1, half of them within a quarter of 0."""
+    even = 2 * torch.rand(shape, generator=generator) - 1
+    return even * even.abs()
 
 
 def _turn(points: Tensor, warp: Tensor) -> Tensor:

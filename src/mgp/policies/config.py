@@ -87,6 +87,6 @@ class Method:
 
 def released(policy: PolicyConfig, training: TrainingConfig, history: int) -> Method:
     """As the releases look at clouds: DP3's encoder in the world's frame, nothing augmented, plain training."""
-    encoder = EncoderConfig(history, frame="world", hidden=(64, 128, 256))
+    encoder = EncoderConfig(history, frame="world")
     plain = dataclasses.replace(training, segment=1, ema_decay=0.0, precision="fp32")
     return Method(policy, encoder, AugmentationConfig(points=0, cloud_noise=0.0), plain)

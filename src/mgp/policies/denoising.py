@@ -98,7 +98,7 @@ METHOD = Method(
 PAPER_UNET = UNetConfig((512, 1024, 2048), step_dim=128)
 PAPER = Method(
     DenoisingConfig(unet=PAPER_UNET),
-    EncoderConfig(frame="world", hidden=(64, 128, 256)),
+    EncoderConfig(frame="world"),
     AugmentationConfig(points=0, cloud_noise=0.0),
     TrainingConfig(
         steps=45_000,  # about 3000 epochs of ten demonstrations

@@ -72,7 +72,7 @@ _PAPER = MGPConfig(
 )
 _PAPER_SHORT = Method(
     _PAPER,
-    EncoderConfig(history=4, frame="world", hidden=(64, 128, 256)),
+    EncoderConfig(history=4, frame="world"),
     AugmentationConfig(points=0, cloud_noise=0.0),
     TrainingConfig(
         steps=150_000,
@@ -103,7 +103,7 @@ _PAPER_LIBERO = replace(
         transformer=TransformerConfig(dim=512, heads=8, cross_layers=6, time="absolute"),
         sampling=SamplingConfig(temperature=1.0, execution_horizon=8),
     ),
-    encoder=EncoderConfig(history=1, frame="world", hidden=(64, 128, 256)),
+    encoder=EncoderConfig(history=1, frame="world"),
 )
 
 METHODS = {
