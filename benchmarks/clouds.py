@@ -8,8 +8,8 @@ Ways to 512 points of one workspace, taking turns on frames of an expert's episo
 - GL: depth of 128 x 128 pixels of the whole scene with the fast flags, back-projected, cropped, farthest points: what
   DP3 does. `paper` is the same by rays.
 
-The last lines are the ratios that matter, camera / oracle, means over the tasks: of a cloud, of collecting (every step is
-looked at) and of evaluating MGP-Short (two steps in five are), the simulator's and the expert's time included.
+The last lines are the ratios that matter, camera / oracle, means over the tasks: of a cloud, of collecting (every step
+is looked at) and of evaluating MGP-Short (two steps in five are), the simulator's and the expert's time included.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ META = {"actions": "displacement", "horizon": HORIZON, "hold_action": [0.0, 0.0,
 
 # by how a machine rounds (`arithmetic`): recorded at commit a0b9d8d, before the house was rebuilt, and at 73b5e36,
 # which gives those bits, on another processor. On that one the runs with clouds are recorded anew: their batches are
-# drawn in full precision, and turned and stretched mostly by little. What has no line for a machine is not compared there.
+# drawn in full precision, and turned and stretched mostly by little. What has no line for a machine is not compared
+# there.
 BEFORE = {
     "f8767e8248e08bf5f89d0f911b17c632659f3b8df14fd90afba6b570e353243c": {
         "short-state": {

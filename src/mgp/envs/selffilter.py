@@ -1,8 +1,8 @@
 """The robot's own links taken out of a depth image by its joint state, as realtime_urdf_filter does.
 
 Each link's mesh has a hull of thirteen slabs around it; kinematics place the hulls, and a pixel whose ray enters one
-before it ends is the robot's, or behind the robot, and dropped. A hull holds all of its mesh, so the hulls hide all that
-the robot hides (and a little more): what is left does not depend on the meshes, and they need not be cast at all.
+before it ends is the robot's, or behind the robot, and dropped. A hull holds all of its mesh, so the hulls hide all
+that the robot hides (and a little more): what is left does not depend on the meshes, and they need not be cast at all.
 """
 
 from __future__ import annotations
