@@ -83,6 +83,7 @@ OFF = {
     "policy.masking.foreign_frame": 0.0,
     "policy.masking.near_weight": 1.0,
     "policy.masking.prefix_weight": 1.0,
+    "policy.offset": 0.0,
     "policy.sampling.near_codes": 0.0,
     "policy.sampling.replan": 0.0,
     "policy.sampling.see_pending": False,

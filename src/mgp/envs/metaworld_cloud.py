@@ -33,8 +33,9 @@ def metaworld_look(kind: str, scene: Scene, camera: Camera, points: int, noise: 
     workspace = _workspace(scene)
     sight = Sight(scene.model, scene.geoms, workspace.table, *workspace.box, scene.markers)
     if kind == "camera":
-        sensor = DepthCamera(sight, wide, noise=noise, shift=shift)
-        return CameraCloud(sensor, workspace, points, SelfFilter(scene.model, scene.links))
+        others = replace(sight, geoms=np.setdiff1d(scene.geoms, scene.robot))
+        sensor = DepthCamera(others, wide, noise=noise, shift=shift)
+        return CameraCloud(sensor, workspace, points, SelfFilter(scene.model, scene.robot))
     sensor = DepthCamera(sight, camera, noise=noise, shift=shift, exhaustive=True)
     return CameraCloud(sensor, PaperCrop(camera), points, None, PAPER_STRIDE)
 

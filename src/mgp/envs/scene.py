@@ -44,7 +44,7 @@ class Scene:
 
         alpha = np.where(model.geom_matid >= 0, model.mat_rgba[model.geom_matid, 3], model.geom_rgba[:, 3])
         self.geoms = np.flatnonzero(seen & ~backdrop & ~table & (alpha > 0))  # (G,)
-        self.links = np.flatnonzero(seen & arm & (alpha > 0))  # (L,) the arm without the hand
+        self.robot = np.flatnonzero(seen & (roots == ROBOT) & (alpha > 0))  # (L,) the arm, the hand and its fingers
         self.slabs = np.flatnonzero(slabs)  # the table's top, in one piece or several
         self.boxes = model.geom_aabb[self.geoms].reshape(-1, 2, 3)  # (G, 2, 3) centre and half size in the geom's frame
         on_robot = np.isin(_roots(model, model.site_bodyid), (ROBOT, "mocap"))

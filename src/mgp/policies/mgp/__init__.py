@@ -28,7 +28,7 @@ _PLACES = {
     "policy.masking.soft_labels": 2.0,
 }
 _SHORT = Method(
-    MGPConfig(),
+    MGPConfig(offset=64.0),
     ENCODER,
     AUGMENTATION,
     TrainingConfig(early=2.0, auxiliary=5.0),
@@ -41,6 +41,7 @@ _LONG = replace(
         tokenizer=TokenizerConfig(window=128, batch=16),
         masking=MaskingConfig(foreign_prefix=0.5, foreign_plan=0.3, near_weight=20.0),
         sampling=SamplingConfig(execution_horizon=4, near_codes=8.0),
+        offset=64.0,
     ),
     training=replace(_SHORT.training, batch=32),
     # What was done and seen before is the point: Long keeps the first frame in view, no prefix is ever another

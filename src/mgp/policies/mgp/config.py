@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from mgp.config import choices
+from mgp.config import choices, not_negative
 from mgp.errors import ConfigError
 from mgp.model.transformer import TransformerConfig
 from mgp.policies.config import PolicyConfig
@@ -22,9 +22,13 @@ class MGPConfig(PolicyConfig):
     transformer: TransformerConfig = field(default_factory=TransformerConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    # a head corrects decoded actions by what is seen (offset.py); it is trained on codes drawn this far from the right
+    # ones, in mean squared nearest-code distances; 0 = none
+    offset: float = 0.0
 
     def __post_init__(self) -> None:
         choices(self)
+        not_negative(self, "offset")
         per, run = self.tokenizer.actions_per_token, self.sampling.execution_horizon
         if self.horizon == "long" and run % per:
             raise ConfigError(

@@ -6,7 +6,7 @@ B episodes, O of them with an observation, H frames, N tokens, A action width.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -25,9 +25,10 @@ from mgp.policies.base import Chunk, Frame, Memory, PlanTrace
 from mgp.policies.config import RunConfig
 from mgp.policies.learned import Figures, LearnedMemory, LearnedPolicy, Stage, merged
 from mgp.policies.mgp.config import MGPConfig
+from mgp.policies.mgp.offset import WEIGHT, OffsetHead, draw_near, nearness
 from mgp.policies.mgp.windows import LongWindows, ShortWindows, TokenizerWindows
 from mgp.sampling.config import SamplingConfig
-from mgp.sampling.long import NEAR, Edit, LongPlanner
+from mgp.sampling.long import NEAR, Edit, LongPlanner, PlanLogits
 from mgp.sampling.losses import soft_targets, token_loss
 from mgp.sampling.sampler import likeness
 from mgp.sampling.short import plan_short
@@ -41,6 +42,7 @@ ROWS = 128  # tokens of a training step are rounded up to this
 class LongMemory(LearnedMemory):
     planner: LongPlanner | None = None  # of MGP-Long
     steps: int = 0  # actions executed since the episode began
+    offsets: Tensor | None = None  # (B, T, A) of the whole plan's actions, those of each as when it was last looked at
 
 
 class MGP(LearnedPolicy):
@@ -60,6 +62,7 @@ class MGP(LearnedPolicy):
         frames = config.encoder.frames
         self.transformer = MaskedTransformer(options.transformer, codes, self.encoder.dim, frames, self.tokens)
         self.auxiliary = self.make_auxiliary(self.window)
+        self.offset = OffsetHead(self.condition_width, self.window, spec.action) if options.offset else None
         self._alike: dict[tuple[float, int], Tensor | None] = {}  # `likeness` of the codes, by its width
 
     @property
@@ -103,6 +106,7 @@ class MGP(LearnedPolicy):
         self.transformer.code_scale.copy_(codes.std().clamp_min(1e-6))
         self.tokenizer.requires_grad_(False)
         self._soft = soft_targets(codes, self.options.masking.soft_labels)
+        self._nearness = nearness(codes, self.options.offset) if self.offset is not None else torch.empty(0)
 
     def source(self, stage: Stage, demonstrations: Demonstrations) -> Source:
         if stage.name == "tokenizer":
@@ -136,7 +140,26 @@ class MGP(LearnedPolicy):
         right = logits.gather(1, target[:, None]).squeeze(1) >= logits.amax(1)  # a tenth of argmax's time
         figures = {"accuracy": right[hidden].float().mean()}
         auxiliary, more = self.auxiliary_loss(condition, batch.actions)
-        return loss + auxiliary, figures | more
+        offset, error = self.offset_loss(condition, batch, generator)
+        return loss + auxiliary + offset, figures | more | error
+
+    def offset_loss(
+        self, condition: Tensor, batch: Batch, generator: torch.Generator
+    ) -> tuple[Tensor | float, Figures]:
+        """Weighted error of the actions (B, T, A) of codes near the right ones, once the head has corrected them."""
+        if self.offset is None:
+            return 0.0, {}
+        with torch.no_grad(), torch.autocast(condition.device.type, enabled=False):
+            drawn = draw_near(batch.extra["clean"], self._nearness, generator)
+            first = batch.extra["executed"] * self.options.tokenizer.actions_per_token
+            guess = self.next_actions(self.tokenizer.decode(drawn).clamp(-1, 1), first)
+        error = (guess + self.offset(condition, guess) - self.normal_actions(batch.actions)).abs().mean()
+        return WEIGHT * error, {"offset": error.detach()}
+
+    def next_actions(self, plan: Tensor, first: Tensor) -> Tensor:
+        """Of decoded plans (B, T', A) the actions (B, T, A) from steps `first` (B,) on; after its end the last stays."""
+        place = (first[:, None] + torch.arange(self.window, device=plan.device)).clamp_max(plan.shape[1] - 1)  # (B, T)
+        return plan.gather(1, place[..., None].expand(-1, -1, plan.shape[2]))
 
     def frozen(self) -> dict[str, str]:
         return {"tokenizer": self.tokenizer.fingerprint()}
@@ -172,7 +195,10 @@ class MGP(LearnedPolicy):
             known,
         )
         sure = out.confidence[:, 0 if known is None else known.shape[1] :].mean(1)
-        return self.actions(out.tokens.to(self.device))[:, self.past :], sure
+        guess = self.tokenizer.decode(out.tokens.to(self.device)).clamp(-1, 1)
+        if self.offset is not None:
+            guess = guess + self.offset(condition, guess)
+        return self.raw_actions(guess)[:, self.past :], sure
 
     @torch.inference_mode()
     def plan(
@@ -180,13 +206,19 @@ class MGP(LearnedPolicy):
     ) -> Chunk:
         if not self.long:
             return self._plan_short(observation, memory, observed)
-        planner, logits, seen = self._replanning(observation, memory, observed)
+        planner, condition, seen = self._replanning(observation, memory, observed)
         assert isinstance(memory, LongMemory)
         steps, tokens = self._executed(memory, executed)
+        looks = bool(seen.any()) and (planner.tokens is None or self.sampling.variant != "full")
         ahead = 0 if memory.committed is None else memory.committed.ahead
-        plan = planner.step(logits, seen, tokens, self._begun(steps + ahead))
+        plan = planner.step(self._asking(condition), seen, tokens, self._begun(steps + ahead))
         memory.steps = steps  # not before the plan is there
-        actions = self.actions(plan.to(self.device)).cpu().numpy()[:, memory.steps :]  # (B, T, A) from now on
+        normal = self.tokenizer.decode(plan.to(self.device)).clamp(-1, 1)  # (B, T, A) of the whole episode
+        if self.offset is not None:
+            if looks and steps < normal.shape[1]:
+                self._correct(memory, normal, seen, condition())
+            normal = normal if memory.offsets is None else normal + memory.offsets
+        actions = self.raw_actions(normal)[:, steps:].cpu().numpy()  # from now on
         if actions.shape[1] < self.execution_horizon:  # the plan is over: hold
             last = actions[:, -1] if actions.shape[1] else memory.last
             hold = np.where(np.isnan(self.spec.hold_command), last, self.spec.hold_command).astype(np.float32)
@@ -254,8 +286,8 @@ class MGP(LearnedPolicy):
         Nothing comes of it: neither plan nor random streams change. None where there is nothing to edit: no plan yet,
         the plan is over, nothing was observed, or `variant` is "full", which never edits.
         """
-        planner, logits, seen = self._replanning(observation, memory, observed)
-        return planner.what_if(logits, seen, self._executed(memory, executed)[1], **changes)
+        planner, condition, seen = self._replanning(observation, memory, observed)
+        return planner.what_if(self._asking(condition), seen, self._executed(memory, executed)[1], **changes)
 
     def _executed(self, memory: Memory, executed: int | None) -> tuple[int, int]:
         """Steps and tokens executed since the episode began. A token begun is a token executed."""
@@ -270,7 +302,7 @@ class MGP(LearnedPolicy):
         return -(-steps // self.options.tokenizer.actions_per_token)
 
     def _replanning(self, observation: Frame, memory: Memory, observed: np.ndarray | None):
-        """The planner, the logits under this observation, and which episodes have one (B,)."""
+        """The planner, the condition of the episodes that have one, made when it is asked for, and which they are."""
         if not isinstance(memory, LongMemory) or memory.planner is None:
             raise ConfigError("MGP-Short keeps no plan that could be edited: ask an MGP-Long (horizon = 'long')")
         looks, seen = self.look(observation, memory, observed)
@@ -280,11 +312,23 @@ class MGP(LearnedPolicy):
             assert looks is not None, "no episode was observed, so none is replanned"
             return self.condition(looks)
 
-        return (
-            memory.planner,
-            lambda tokens, executed: self._logits(tokens, condition(), executed),
-            torch.from_numpy(seen),
-        )
+        return memory.planner, condition, torch.from_numpy(seen)
+
+    def _asking(self, condition: Callable[[], Tensor]) -> PlanLogits:
+        """The logits of a plan under a condition."""
+        return lambda tokens, executed: self._logits(tokens, condition(), executed)
+
+    def _correct(self, memory: LongMemory, plan: Tensor, seen: Tensor, condition: Tensor) -> None:
+        """MGP-Long: offsets of what comes next in a decoded plan (B, T, A), from the condition (O, H, C) of those seen.
+
+        They stay until the next look, so that a plan goes on through a gap as it was corrected before it.
+        """
+        assert self.offset is not None
+        if memory.offsets is None:
+            memory.offsets = torch.zeros_like(plan)
+        rows, steps = seen.to(plan.device).nonzero().squeeze(1), memory.steps
+        offset = self.offset(condition, self.next_actions(plan[rows], torch.full_like(rows, steps)))
+        memory.offsets[rows, steps : steps + self.window] = offset[:, : plan.shape[1] - steps]
 
     def _logits(self, tokens: Tensor, condition: Tensor, executed: Tensor) -> Tensor:
         return self.transformer(tokens.to(self.device), condition, executed.to(self.device)).cpu()

@@ -43,8 +43,8 @@ class TokenizerWindows:
         return Batch(nothing, actions if warps is None else warp_actions(actions, warps), inside)
 
 
-def as_extra(tokens: Corrupted, executed: Tensor) -> dict[str, Tensor]:
-    return {"executed": executed, **tokens._asdict()}
+def as_extra(clean: Tensor, tokens: Corrupted, executed: Tensor) -> dict[str, Tensor]:
+    return {"clean": clean, "executed": executed, **tokens._asdict()}
 
 
 class ShortWindows(Windows):
@@ -64,7 +64,7 @@ class ShortWindows(Windows):
     def extra(self, sample: Sample, actions: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
         clean = self.tokens[sample.time] if sample.warps is None else self.tokenize(actions)
         tokens = corrupt_short(clean, self.vocabulary, self.masking, generator)
-        return as_extra(tokens, torch.zeros(len(clean), dtype=torch.long))
+        return as_extra(clean, tokens, torch.zeros(len(clean), dtype=torch.long))
 
 
 class LongWindows(Windows):
@@ -133,7 +133,7 @@ class LongWindows(Windows):
             alike = demos.history(self._alike(time, episode, generator), history)
             times[foreign, first:] = alike[foreign]
         looks = self.look(times, Sample(time, episode, group, warps), generator)
-        return Batch(looks, near, self._inside(time, episode), as_extra(tokens, executed))
+        return Batch(looks, near, self._inside(time, episode), as_extra(clean, tokens, executed))
 
     def _alike(self, time: Tensor, episode: Tensor, generator: torch.Generator) -> Tensor:
         """For each time (B,), one of another demonstration alike in state and motion: the likest of some drawn."""

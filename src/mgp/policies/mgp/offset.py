@@ -1,0 +1,42 @@
+"""The offset head: tokens choose what is done, and what is seen then corrects by how much.
+
+A code is chosen among a thousand, most of them learned from ten demonstrations, and where a scene lies between two of
+these, the likeliest code is that of one of them. A regression has no such preference, but cannot choose. So it comes
+after the choice: from the condition and the decoded actions to what is to be added to them. It is trained on actions of
+codes drawn near the right ones, so that it learns to correct a wrong choice and not to trust it.
+
+B windows, H frames, C condition width, T actions, A action width, N tokens, K codes.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mgp.model.encoders.state import mlp
+from mgp.tokenizer.codebook import code_distances
+
+WEIGHT = 5.0  # of its error in the loss
+
+
+class OffsetHead(nn.Module):
+    def __init__(self, condition: int, actions: int, width: int):
+        """`condition`: H * C numbers; T actions of a width."""
+        super().__init__()
+        self.layers = mlp((condition + actions * width, 256, actions * width))
+
+    def forward(self, condition: Tensor, guess: Tensor) -> Tensor:
+        """What is to be added to normalised actions (B, T, A) under a condition (B, H, C)."""
+        inputs = torch.cat([condition.flatten(1), guess.flatten(1).to(condition.dtype)], dim=1)
+        return self.layers(inputs).float().view_as(guess)
+
+
+def nearness(codes: Tensor, width: float) -> Tensor:
+    """Probability of each code to be drawn for each (K, K), by squared distance; `width` in mean nearest ones."""
+    return (-code_distances(codes) / width).softmax(1)
+
+
+def draw_near(tokens: Tensor, nearness: Tensor, generator: torch.Generator) -> Tensor:
+    """For tokens (B, N) others near them."""
+    drawn = torch.multinomial(nearness[tokens.flatten()].cpu(), 1, generator=generator)
+    return drawn.view_as(tokens).to(tokens.device)
