@@ -157,7 +157,7 @@ class MGP(LearnedPolicy):
         return WEIGHT * error, {"offset": error.detach()}
 
     def next_actions(self, plan: Tensor, first: Tensor) -> Tensor:
-        """Of decoded plans (B, T', A) the actions (B, T, A) from steps `first` (B,) on; after its end the last stays."""
+        """Of decoded plans (B, T', A) the actions (B, T, A) from steps `first` (B,) on; after the end the last."""
         place = (first[:, None] + torch.arange(self.window, device=plan.device)).clamp_max(plan.shape[1] - 1)  # (B, T)
         return plan.gather(1, place[..., None].expand(-1, -1, plan.shape[2]))
 
