@@ -14,8 +14,8 @@ import numpy as np
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.evaluation.idle import REST, watched
-from mgp.evaluation.parallel import torch_threads
 from mgp.evaluation.rollout import rollout
+from mgp.policies.acting import torch_threads
 from mgp.policies.base import Chunk, Policy
 
 

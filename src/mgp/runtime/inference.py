@@ -130,7 +130,6 @@ class Inference:
             begin = time.perf_counter()
             chunk = driver.make()
             self._measure(begin, 1)
-        self.policy.forget_trace(driver.memory)
         if not np.isfinite(chunk.actions).all():
             driver.refuse()
             raise PlanError("the policy planned NaN or Inf; the plan before it stands")

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mgp.config import EncoderConfig
+from mgp.graph import graph
 
 
 class PointNet(nn.Module):
@@ -24,6 +25,7 @@ class PointNet(nn.Module):
         self.points = nn.Sequential(*layers)
         self.project = nn.Sequential(nn.Linear(hidden[-1], out), nn.LayerNorm(out))
 
+    @graph
     def forward(self, cloud: Tensor) -> Tensor:
         inputs = torch.cat([cloud, *(torch.tanh(factor * cloud[..., :3]) for factor in self.zoom)], dim=-1)
         if torch.is_grad_enabled() and cloud.shape[-2] > self.width:
