@@ -20,6 +20,7 @@ Watcher = Callable[[nn.Module, str, tuple[Tensor, ...], Tensor], None]  # told o
 
 _watchers: list[Watcher] = []
 _STAND_INS = "_stand_ins"
+_LOGITS = "_logits"
 
 
 def graph(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -41,6 +42,16 @@ def graph(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return out
 
     return call
+
+
+def logits(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Mark such a method as giving logits, of which the likeliest is what counts: `@logits` above `@graph`."""
+    setattr(method, _LOGITS, True)
+    return method
+
+
+def gives_logits(module: nn.Module, name: str) -> bool:
+    return getattr(getattr(type(module), name), _LOGITS, False)
 
 
 def stand_in(module: nn.Module, name: str, function: StandIn) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from mgp.config import choices, not_negative, positive
 from mgp.errors import ConfigError
-from mgp.graph import graph
+from mgp.graph import graph, logits
 
 
 @dataclass(frozen=True)
@@ -221,6 +221,7 @@ class MaskedTransformer(nn.Module):
             x = block.across(x, keys_values[:, index])
         return x
 
+    @logits
     @graph
     def answer(self, x: Tensor, wanted: Tensor) -> Tensor:
         """All tokens as they were read (B, N, D) to the logits of those at places `wanted` (B, P), (B, P, K + 1)."""

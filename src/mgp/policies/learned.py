@@ -70,6 +70,7 @@ class LearnedPolicy(nn.Module, Policy):
 
     Config: ClassVar[type[PolicyConfig]]
     window: int  # T + past: actions of a training window, of which `past` lie before its newest frame
+    engine: str = "torch"  # who computes its `@graph` functions (`mgp.engines`)
 
     def __init__(self, config: RunConfig, spec: DataSpec):
         super().__init__()

@@ -20,6 +20,7 @@ from mgp.config import Sampling, TrainingConfig, not_negative, positive
 from mgp.data.demonstrations import Demonstrations
 from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch, Source, Trajectories, recorded
+from mgp.graph import graph
 from mgp.model.encoders.state import mlp
 from mgp.model.gpt import GPT, GPTConfig
 from mgp.model.state_codes import StateCodes
@@ -128,6 +129,7 @@ class PRISE(LearnedPolicy):
         strings = [part.tolist() for part in torch.cat(codes).split(demonstrations.lengths.tolist())]
         return self.skills.learn(strings)
 
+    @graph
     def states(self, condition: Tensor) -> Tensor:
         """The condition (B, H, C) to the latent state (B, D)."""
         return self.gpt(self.embed(condition))[:, -1].float()
