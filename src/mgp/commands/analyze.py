@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from mgp.engines import REFERENCE
 from mgp.evaluation.confidence import study_confidence
 from mgp.evaluation.confidence_record import ConfidenceStudy
 from mgp.evaluation.seeds import STUDY
