@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -49,23 +50,16 @@ def export_run(
 
     Without names: all that can be imported here; those that do not agree are left out. One that was named is refused.
     """
-    names = tuple(engines) or tuple(one.name for one in ENGINES.values() if one.available and one.weights != "own")
+    names = tuple(engines) or installed()
     if not names:
         raise ConfigError("no engine is installed: run `pip install 'masked-generative-policy[engines]'`")
     checkpoint = run.policy_checkpoint
     demonstrations = load_demonstrations(run.config.task, data or run.data)
     policy = load_policy(checkpoint, engine=REFERENCE)
-    graphs = observe(policy, lambda: _act(policy, demonstrations))
     policies: dict[str, Policy] = {REFERENCE: policy}
     agreements: dict[str, Agreement] = {}
-    meta = {
-        "format": FORMAT,
-        "weights": weights_sum(checkpoint),
-        "versions": {name: version(name) for name in ("torch", "onnx", *_libraries(names))},
-        "graphs": {graph.name: describe(graph) for graph in graphs},
-    }
     with new_folder(checkpoint / FOLDER) as folder:
-        _write(policy, graphs, folder, {find_engine(name).weights for name in names})
+        graphs, meta = write_engines(policy, demonstrations, folder, names)
         for name in names:
             other = adopt(load_policy(checkpoint, engine=REFERENCE), folder, meta, name)
             policies[name], agreements[name] = other, _compare(policy, other, graphs, demonstrations)
@@ -74,12 +68,37 @@ def export_run(
                     f"engine {name!r} is not exported: {agreements[name].refusal}; choose another, or train for longer:"
                     " an unsure policy changes its mind for little"
                 )
-        lines, idle = _timed(policies, agreements, demonstrations, rounds, seconds)
+    lines, idle = _timed(policies, agreements, demonstrations, rounds, seconds)
         good = [line for line in lines if not line.refusal]
         _drop_unused(folder, {find_engine(line.engine).weights for line in good if line.agreement})
         about = {line.engine: _about(line) for line in good}
-        seal(folder, {**meta, "engines": about, "idle": idle})
+        seal(folder, {**meta, "weights": weights_sum(checkpoint), "engines": about, "idle": idle})
     return lines, idle
+
+
+def installed() -> tuple[str, ...]:
+    """Engines that can compute here, but for those that compile anew in every process."""
+    return tuple(one.name for one in ENGINES.values() if one.available and one.weights != "own")
+
+
+def write_engines(
+    policy: LearnedPolicy, demonstrations: Demonstrations, folder: Path, names: Sequence[str]
+) -> tuple[list[Graph], dict[str, Any]]:
+    """Files for the named engines into an open folder; the graphs they are of, and what meta.json says of them."""
+    graphs = observe(policy, lambda: _act(policy, demonstrations))
+    kinds = {find_engine(name).weights for name in names}
+    for graph in graphs if kinds != {"own"} else ():
+        plain = folder / f"{graph.name}{SUFFIX['fp32']}"
+        write_graph(policy, graph, plain)
+        for kind in kinds & {"int8", "dynamic"}:
+            write_int8(plain, folder / f"{graph.name}{SUFFIX[kind]}", dynamic=kind == "dynamic")
+    libraries = {find_engine(name).library for name in names}
+    versions = {name: version(name) for name in ("torch", "onnx", *libraries)}
+    return graphs, {
+        "format": FORMAT,
+        "versions": versions,
+        "graphs": {graph.name: describe(graph) for graph in graphs},
+    }
 
 
 def table(lines: Sequence[Line]) -> str:
@@ -117,20 +136,6 @@ def _frame(policy: LearnedPolicy, demonstrations: Demonstrations, step: int) -> 
     last = int(demonstrations.ends[0]) - 1
     frame = {key: np.asarray(demonstrations.arrays[key][min(step, last)]) for key in policy.observation_shapes}
     return frame | ({"instruction": demonstrations.instructions[0]} if demonstrations.instructions else {})
-
-
-def _libraries(names: Sequence[str]) -> set[str]:
-    return {find_engine(name).library for name in names}
-
-
-def _write(policy: LearnedPolicy, graphs: Sequence[Graph], folder: Path, kinds: set[str]) -> None:
-    if kinds == {"own"}:
-        return
-    for graph in graphs:
-        plain = folder / f"{graph.name}{SUFFIX['fp32']}"
-        write_graph(policy, graph, plain)
-        for kind in kinds & {"int8", "dynamic"}:
-            write_int8(plain, folder / f"{graph.name}{SUFFIX[kind]}", dynamic=kind == "dynamic")
 
 
 def _drop_unused(folder: Path, kinds: set[str]) -> None:
