@@ -1,7 +1,7 @@
 """How long MGP thinks with each engine: `python -m benchmarks.latency`, about ten minutes of an idle machine.
 
 MGP-Short and MGP-Long at batch 1 on one thread, from camera clouds of 512 and 1024 points, with the point layers of the
-methods and with DP3's, wider ones; every engine that is installed, interleaved in one run, all on the same frames of one
+methods and with DP3's wider ones; every engine that is installed, interleaved in one run, all on the same frames of a
 demonstration. Then MGP-Long with 50, 100, 200 and 400 tokens. Encoder included, looks at the world not. Weights are
 untrained: the work is the same. (How well engines agree with torch is for trained weights: `mgp export RUN`.)
 
@@ -71,7 +71,7 @@ class Options:
 
     points: tuple[int, ...] = (512, 1024)
     growth: tuple[int, ...] = GROWTH  # tokens of a plan of MGP-Long
-    engines: tuple[str, ...] = ()  # beside torch; none named: all that are installed
+    engines: tuple[str, ...] = ()  # beside torch, which is always there; none named: all that are installed
     rounds: int = ROUNDS
     seconds: float = TURN  # of a turn
     busy: bool = False  # on a machine that is not idle, too: the figures are printed, not written
@@ -92,6 +92,9 @@ def build(method: str, hidden: tuple[int, ...], demonstrations: Demonstrations) 
 def with_engines(policy: LearnedPolicy, demonstrations: Demonstrations, engines: Sequence[str]) -> dict[str, Policy]:
     """The same policy, computed by torch and by each engine."""
     found: dict[str, Policy] = {REFERENCE: policy}
+    engines = [name for name in engines if name != REFERENCE]
+    if not engines:
+        return found
     with tempfile.TemporaryDirectory() as folder:
         _, meta = write_engines(policy, demonstrations, Path(folder), engines)
         for name in engines:

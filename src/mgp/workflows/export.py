@@ -68,7 +68,7 @@ def export_run(
                     f"engine {name!r} is not exported: {agreements[name].refusal}; choose another, or train for longer:"
                     " an unsure policy changes its mind for little"
                 )
-    lines, idle = _timed(policies, agreements, demonstrations, rounds, seconds)
+        lines, idle = _timed(policies, agreements, demonstrations, rounds, seconds)
         good = [line for line in lines if not line.refusal]
         _drop_unused(folder, {find_engine(line.engine).weights for line in good if line.agreement})
         about = {line.engine: _about(line) for line in good}
