@@ -33,14 +33,15 @@ class StandIn:
     session: Session
 
     def __call__(self, *inputs: Tensor) -> Tensor | None:
-        if len(inputs) != len(self.shapes):
+        if len(inputs) != len(self.shapes) or not all(map(_fits, inputs, self.shapes)):
             return None
-        for one, shape in zip(inputs, self.shapes, strict=True):
-            if one.device.type != "cpu" or one.ndim != len(shape):
-                return None
-            if any(known is not None and size != known for size, known in zip(one.shape, shape, strict=True)):
-                return None
         return torch.from_numpy(self.session([np.ascontiguousarray(one.numpy()) for one in inputs]))
+
+
+def _fits(one: Tensor, shape: Shape) -> bool:
+    if not one.is_cpu or one.ndim != len(shape):
+        return False
+    return all(known is None or size == known for size, known in zip(one.shape, shape, strict=True))
 
 
 def describe(graph: Graph) -> dict[str, Any]:

@@ -181,7 +181,7 @@ class LearnedPolicy(nn.Module, Policy):
 
     @property
     def device(self) -> torch.device:
-        return next(self.parameters()).device
+        return self.normalizer.action_scale.device  # type: ignore[return-value]
 
     @property
     def label(self) -> str:

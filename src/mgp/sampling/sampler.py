@@ -67,13 +67,15 @@ def confidence_of(logits: Tensor, tokens: Tensor, alike: Tensor | None = None) -
     A codebook has many near-duplicates, among which the probability of one action is divided; with `alike` (K, K) it
     is added up again.
     """
-    probability = logits.softmax(-1)
-    covered = tokens < logits.shape[-1]
-    own = probability.gather(-1, tokens.masked_fill(~covered, 0)[..., None]).squeeze(-1) * covered
-    if alike is None:
-        return own
-    shared = (probability[..., : len(alike)] * alike[tokens.clamp_max(len(alike) - 1)]).sum(-1)
-    return torch.where(tokens < len(alike), shared, own)
+    probability, width = logits.softmax(-1), logits.shape[-1]
+    if alike is not None:
+        codes = alike.shape[0]
+        near = alike[tokens.clamp_max(codes - 1)]  # (B, N, K)
+        shared = torch.linalg.vecdot(probability[..., :codes], near)
+        if codes == width:
+            return shared * (tokens < width)
+    own = probability.gather(-1, tokens.clamp_max(width - 1)[..., None]).squeeze(-1) * (tokens < width)
+    return own if alike is None else torch.where(tokens < codes, shared, own)
 
 
 def lowest(confidence: Tensor, count: Tensor) -> Tensor:
