@@ -177,6 +177,16 @@ def test_every_policy_can_be_exported(method, tmp_path, monkeypatch):
     assert all(line.agreement.error < 1e-4 and line.agreement.actions < 1e-3 for line in lines[1:])
 
 
+@pytest.mark.slow  # a compiler is started
+def test_compiled_torch_acts_as_torch_does(tmp_path, monkeypatch):
+    if not find_engine("torch-compiled").available:
+        pytest.skip("no C++ compiler")
+    run, lines = exported_run(tmp_path / "bc", monkeypatch, small.tiny_of("bc"), ("torch-compiled",))
+    assert lines[1].agreement.error < 1e-4
+    assert choose(run.policy_checkpoint) == REFERENCE, "it would compile for tens of seconds"
+    assert load_policy(run.policy_checkpoint, engine="torch-compiled").engine == "torch-compiled"
+
+
 def test_shapes_that_a_graph_was_not_written_for_are_left_to_torch():
     class Double(torch.nn.Module):
         @graph

@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> None:
     args, run = parse(arguments)
     if args.env is None and not is_env(run.config.task.name):
         refuse_simulation(args)
-        print(describe_open_loop(evaluate_held_out(run, args.sampling, args.device), run))
+        print(describe_open_loop(evaluate_held_out(run, args.sampling, args.device, args.engine), run))
         return
     missing = Missing(args.missing, args.missing_burst, args.missing_from)
     options = parse_options(args.option)
