@@ -29,12 +29,12 @@ def graph(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @functools.wraps(method)
     def call(self: nn.Module, *inputs: Any, **rest: Any) -> Tensor:
-        stand_in = self.__dict__.get(_STAND_INS, {}).get(name)
-        if stand_in is None and not _watchers:
+        other = self.__dict__.get(_STAND_INS, {}).get(name)
+        if other is None and not _watchers:
             return method(self, *inputs, **rest)
         if rest or torch.is_grad_enabled() or not all(isinstance(one, Tensor) for one in inputs):
             return method(self, *inputs, **rest)  # trained, or called with more than tensors: no graph
-        out = None if stand_in is None else stand_in(*inputs)
+        out = None if other is None else other(*inputs)
         if out is None:
             out = method(self, *inputs)
         for watcher in _watchers:
