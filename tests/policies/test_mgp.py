@@ -49,7 +49,7 @@ def say(policy: MGP, tokens: list[int] | torch.Tensor, share: float = 20.0) -> N
         logits = torch.zeros(*seen.shape, policy.transformer.vocabulary.predicted)
         return logits.scatter(-1, wanted.expand_as(seen)[..., None], share)
 
-    policy.transformer.forward = forward  # type: ignore[method-assign]
+    small.plant(policy, forward)
 
 
 def decoded(policy: MGP, tokens: list[int]) -> np.ndarray:
@@ -140,6 +140,7 @@ def test_acting_without_an_observation():
     policy = small.policy(small.tiny("long"))
     with pytest.raises(ObservationError, match="first observation"):
         policy.act(None)
+    policy.driver.memory.traced = True
     frame = {key: value[0, 0] for key, value in small.frames(policy.config, 1, 1).items()}
     policy.act(frame)
     for _ in range(10):
