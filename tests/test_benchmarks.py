@@ -232,6 +232,7 @@ def test_none_is_forgotten():
     modules = {path.stem for path in SOURCE.parent.glob("*.py")} - {"__init__", "__main__"}
     elsewhere = {"results", "pairs", "speed", "speed_training", "lerobot_peers", "timing"}
     elsewhere |= {"controlled", "delay", "replanning"}  # test_controlled_benchmarks.py
+    elsewhere |= {"latency"}  # test_latency_benchmark.py
     assert modules == {*SMALL, *elsewhere}, "a new benchmark needs a small run here"
     listed = (SOURCE.parent / "__main__.py").read_text()
     assert all(name in listed for name in ("clouds", "store", "training")), "`make bench` runs what measures speed"
