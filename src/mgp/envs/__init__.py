@@ -13,6 +13,7 @@ from mgp.errors import UnknownNameError
 FAMILIES = {
     "metaworld": "mgp.envs.metaworld",
     "metaworld-dynamic": "mgp.envs.metaworld_dynamic",
+    "metaworld-memory": "mgp.envs.metaworld_memory",
     "buttons": "mgp.envs.so101.buttons",
     "sorting": "mgp.envs.so101.sorting",
 }

@@ -113,6 +113,7 @@ class MetaWorldEnv(RobotEnv):
         self._seed = seed if seed is not None else int(self.np_random.integers(2**31))
         self._sim.seed(self._seed)
         self._state, _ = self._sim.reset()
+        self._lay_out()
         # without it the goal markers of push, reach, pick-place and others are still those of the last episode
         mujoco.mj_forward(self._sim.model, self._sim.data)
         self._place_markers()
@@ -131,6 +132,9 @@ class MetaWorldEnv(RobotEnv):
         self._steps += 1
         truncated = self._steps >= self.horizon
         return float(reward), False, truncated, {**info, "success": bool(info["success"])}
+
+    def _lay_out(self) -> None:
+        """For tasks that begin otherwise than Meta-World's: called when an episode of its own has been drawn."""
 
     def _before_step(self, step: int) -> None:
         """For scenes that move: called before control step `step` (1 is the first) is simulated."""
