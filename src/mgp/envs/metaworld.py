@@ -14,7 +14,14 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.envs.camera import Camera
-from mgp.envs.checks import check_options, check_range, checked_action, cloud_options, observation_space
+from mgp.envs.checks import (
+    check_options,
+    check_range,
+    checked_action,
+    cloud_options,
+    observation_space,
+    refuse_reset_options,
+)
 from mgp.envs.metaworld_cloud import CAMERA, CAMERA_FOVY, CAMERA_POSITION, metaworld_look
 from mgp.envs.metaworld_tasks import check_task, tasks
 from mgp.envs.picture import Picture
@@ -109,6 +116,7 @@ class MetaWorldEnv(RobotEnv):
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Observation, dict]:
         """Without a seed the next one is drawn from the generator of the last seeded reset, as Gymnasium asks."""
+        refuse_reset_options(self.name, options)
         gym.Env.reset(self, seed=seed)
         self._seed = seed if seed is not None else int(self.np_random.integers(2**31))
         self._sim.seed(self._seed)

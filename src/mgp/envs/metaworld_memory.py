@@ -1,8 +1,8 @@
 """Pick and place in Meta-World's world, to a goal whose marker is shown for a moment, an object that is moved once.
 
-The marker is at one of four places for the first steps and gone from then on, in clouds, pictures and state, so that no
-later observation tells the goal. In `pick-place-cue` the object is then moved before it is grasped, in seven episodes of
-ten: the goal is only in the past, the object's place only in the present. In `pick-place-cue-still` it stays.
+The marker is at one of four places for the first steps and gone from then on, in clouds, pictures and state, so that
+no later observation tells the goal. In `pick-place-cue` the object is then moved before it is grasped, in seven
+episodes of ten: the goal is only in the past, the place only in the present. In `pick-place-cue-still` it stays.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CUE_STREAM = 0x637565  # keeps the goal's draws apart from Meta-World's of the o
 SHOWN = 10  # control steps
 GONE = (0.0, 0.0, -10.0)  # where a marker is that is not shown
 OBJECT = slice(9, 12)  # in qpos
-STEPS = (SHOWN + 1, 30)  # the object is moved before one of these control steps; the expert grasps from 27 on
+STEPS = (SHOWN + 1, 24)  # the object is moved before one of these control steps
 SHIFT = (0.05, 0.08)  # metres, in any direction that keeps it
 AREA = np.array([(-0.11, 0.59), (0.11, 0.71)])  # in here; objects start within a centimetre of it
 # A hand lower and nearer than this is about to grasp: the object is moved then at the latest, or who is quick would be
@@ -79,6 +79,10 @@ class CueEnv(MetaWorldEnv):
         random = nudge_random(self._seed)
         self._moves_at = int(random.integers(STEPS[0], STEPS[1] + 1))
         self._moved_to = _shifted(self._state[4:6], random)
+
+    def forget(self, random: np.random.Generator) -> None:
+        """From now on the expert takes one of the goals, drawn by chance, for the one that was marked."""
+        self.recalled = GOALS[random.integers(len(GOALS))]
 
     def _before_step(self, step: int) -> None:
         self._marked = step < SHOWN

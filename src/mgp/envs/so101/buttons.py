@@ -90,6 +90,10 @@ class ButtonsEnv(So101Env):
         self.panel.reset()
         self._show()
 
+    def forget(self, random: np.random.Generator) -> None:
+        """From now on the expert presses in an order drawn by chance."""
+        self.recalled = random.permutation(4).tolist()
+
     def before_step(self, step: int) -> None:
         if self.plate and self._shift and self.shifted_at is None:
             height = float(self.controller.state()[2])

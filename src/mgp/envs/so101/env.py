@@ -12,7 +12,7 @@ import numpy as np
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.envs.camera import Camera
-from mgp.envs.checks import check_range, checked_action, cloud_options, observation_space
+from mgp.envs.checks import check_range, checked_action, cloud_options, observation_space, refuse_reset_options
 from mgp.envs.so101.buttons_scene import CAMERA
 from mgp.envs.so101.cloud import ColourCaster, Thing
 from mgp.envs.so101.controller import ACTION_HIGH, ACTION_LOW, Base, Controller
@@ -102,6 +102,7 @@ class So101Env(RobotEnv):
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Observation, dict]:
         """Without a seed the next one is drawn from the generator of the last seeded reset, as Gymnasium asks."""
+        refuse_reset_options(self.name, options)
         gym.Env.reset(self, seed=seed)
         self._seed = seed if seed is not None else int(self.np_random.integers(2**31))
         random = np.random.default_rng(self._seed)

@@ -84,6 +84,10 @@ class SortingEnv(So101Env):
         self.controller.put(action_of(x, y, z, np.pi / 2, 0))
         self._show(self.cue)
 
+    def forget(self, random: np.random.Generator) -> None:
+        """From now on the expert takes a colour drawn by chance for the lamp's."""
+        self.recalled = CUES[random.integers(len(CUES))]
+
     def _show(self, colour: str) -> None:
         self.model.geom_rgba[self._lamp] = COLOURS[colour]
 
