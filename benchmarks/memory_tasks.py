@@ -1,4 +1,4 @@
-"""Whether the tasks with memory ask for what they say: `python -m benchmarks.memory_tasks` (three minutes).
+"""Whether the tasks with memory ask for what they say: `python -m benchmarks.memory_tasks` (five minutes).
 
 For each of them, on the same seeds: the expert; an open-loop replay of what the expert would have done had nothing been
 shifted (its actions in the static twin); an expert that has forgotten the cue and acts by one drawn by chance. And what
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -64,7 +64,7 @@ def by_replay(env: RobotEnv, twin: RobotEnv, seed: int) -> bool:
 
 def by_forgetting(env: RobotEnv, seed: int) -> bool:
     env.reset(seed=seed)
-    env.forget(np.random.default_rng([FORGET_STREAM, seed]))  # type: ignore[attr-defined]
+    env.forget(np.random.default_rng([FORGET_STREAM, seed]))
     return succeeds(env, expert_actions(env))
 
 
@@ -86,22 +86,24 @@ def _held(actions: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         yield last
 
 
-def count(solve: Callable[[int], bool], seeds: Iterable[int]) -> int:
-    return sum(map(solve, seeds))
+def row(here: RobotEnv, twin: RobotEnv, seeds: range) -> str:
+    steps = [here._steps for seed in seeds if by_expert(here, seed)]
+    replayed = sum(by_replay(here, twin, seed) for seed in seeds)
+    forgot = sum(by_forgetting(here, seed) for seed in seeds)
+    took = f"{min(steps, default=0)}-{max(steps, default=0)}"
+    return f"{here.name:38}{len(steps):6}{replayed:8}{forgot:11}{took:>9}{cpu_seconds(here.name):7.1f}"
 
 
 def run(names: Iterable[str] = SHIFTED, seeds: range = SEEDS) -> None:
-    print(f"{len(seeds)} episodes, seeds {seeds[0]} to {seeds[-1]}: solved, and CPU seconds of one to collect")
-    print(f"{'':32}  expert  replay  forgetful  CPU s")
+    print(f"{len(seeds)} episodes, seeds {seeds[0]} to {seeds[-1]}: how many are solved,")
+    print("the expert's steps until they are, and CPU seconds of one to collect")
+    print(f"{'':38}expert  replay  forgetful    steps  CPU s")
     for name in names:
         env = make_env(name, "state")
         assert env.static_twin is not None
         twin = make_env(env.static_twin, "state")
         for here in (env, twin):
-            replay = count(lambda seed, here=here, twin=twin: by_replay(here, twin, seed), seeds)  # type: ignore[misc]
-            solved = count(lambda seed, here=here: by_expert(here, seed), seeds)  # type: ignore[misc]
-            forgot = count(lambda seed, here=here: by_forgetting(here, seed), seeds)  # type: ignore[misc]
-            print(f"{here.name:32}  {solved:6}  {replay:6}  {forgot:9}  {cpu_seconds(here.name):5.1f}", flush=True)
+            print(row(here, twin, seeds), flush=True)
 
 
 if __name__ == "__main__":

@@ -206,6 +206,7 @@ def test_the_plate_carries_everything_along(envs):
             assert np.allclose(env.data.geom(f"{name}_ring").xpos[:2], place[:2] + offset)
             assert np.allclose(env.data.geom(f"{name}_cap").xpos[:2], place[:2] + offset)
         assert np.allclose(env.plate.places(), np.array(scene.PLACES) + offset)
+        assert np.allclose(env.scene_state()[-2:], offset), "the state tells it too"
         cloud = env.observe()["cloud"]
         labels = seen(env, cloud)
         for name, ring in zip(scene.BUTTONS, env.panel.rings, strict=True):

@@ -136,10 +136,11 @@ class ButtonsEnv(So101Env):
         return np.concatenate([self.controller.state(), track])
 
     def scene_state(self) -> np.ndarray:
-        """(20,) the rings' present colours, one-hot of `COLOURS` for each button."""
+        """(20,) the rings' present colours, one-hot of `COLOURS` for each button; of a plate (2,) how far it is off."""
         shown = self.model.geom_rgba[[self.model.geom(f"{name}_ring").id for name in scene.BUTTONS]]
         palette = np.array(list(COLOURS.values()), np.float32)
-        return np.isclose(shown[:, None], palette).all(-1).astype(float).ravel()
+        colours = np.isclose(shown[:, None], palette).all(-1).astype(float).ravel()
+        return np.concatenate([colours, self.plate.offset]) if self.plate else colours
 
     def plan(self, random: np.random.Generator) -> np.ndarray:
         places = self.plate.places() if self.plate else scene.PLACES

@@ -58,7 +58,11 @@ class Plate:
         self._model.body_pos[self._bodies] = self._homes + shift
         self._model.geom_pos[self._geom] = self._home + shift
 
+    @property
+    def offset(self) -> np.ndarray:
+        """(2,) metres from where it is at the start of an episode."""
+        return self._model.geom_pos[self._geom, :2] - self._home[:2]
+
     def places(self) -> list[tuple[float, float]]:
         """Of the buttons at present, as `PLACES`."""
-        shift = self._model.geom_pos[self._geom] - self._home
-        return [(x + float(shift[0]), y + float(shift[1])) for x, y in PLACES]
+        return [(x + float(self.offset[0]), y + float(self.offset[1])) for x, y in PLACES]
