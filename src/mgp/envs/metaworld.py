@@ -141,6 +141,12 @@ class MetaWorldEnv(RobotEnv):
         truncated = self._steps >= self.horizon
         return float(reward), False, truncated, {**info, "success": bool(info["success"])}
 
+    def _widen_goals(self) -> None:
+        """For goals elsewhere: the state's goal is clipped to where Meta-World draws them. The cached space is of that."""
+        space = self._sim.goal_space
+        self._sim.goal_space = gym.spaces.Box(space.low - 0.5, space.high + 0.5, dtype=np.float64)
+        self._sim.__dict__.pop("sawyer_observation_space", None)
+
     def _lay_out(self) -> None:
         """For tasks that begin otherwise than Meta-World's: called when an episode of its own has been drawn."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from mgp.envs.base import Observation
@@ -30,9 +29,9 @@ GONE = (0.0, 0.0, -10.0)  # where a marker is that is not shown
 OBJECT = slice(9, 12)  # in qpos
 STEPS = (SHOWN + 1, 24)  # the object is moved before one of these control steps
 SHIFT = (0.05, 0.08)  # metres, in any direction that keeps it
-AREA = np.array([(-0.11, 0.59), (0.11, 0.71)])  # in here; objects start within a centimetre of it
+AREA = np.array([(-0.11, 0.59), (0.11, 0.71)])  # in here: where objects start, and a centimetre round it
 # A hand lower and nearer than this is about to grasp: the object is moved then at the latest, or who is quick would be
-# spared. The fingers end 4 to 5 cm below the hand.
+# spared. The fingers end 4.5 cm below the hand.
 LOW, NEAR = 0.09, 0.04  # metres from the object, up and sideways
 
 
@@ -54,10 +53,7 @@ class CueEnv(MetaWorldEnv):
         super().__init__("pick-place", observation, **{"horizon": HORIZON} | options)
         self.task, self.name = task, f"metaworld-memory/{task}"
         self.static_twin = f"metaworld-memory/{TASKS[1]}" if task == TASKS[0] else None
-        sim = self._sim
-        # the state's goal is clipped to where Meta-World draws them; the cached space is the old one
-        sim.goal_space = gym.spaces.Box(sim.goal_space.low - 0.5, sim.goal_space.high + 0.5, dtype=np.float64)
-        sim.__dict__.pop("sawyer_observation_space", None)
+        self._widen_goals()
         self.cue = 0  # which of GOALS
         self.recalled = np.zeros(3)  # where the expert takes the goal to be
         self._marked = True

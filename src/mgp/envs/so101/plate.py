@@ -11,7 +11,7 @@ from mgp.envs.nudge import nudge_random
 from mgp.envs.so101.buttons_scene import BUTTONS, PLACES, PLATE
 
 PRESSES = 2  # after so many
-WAIT = (0, 24)  # control steps drawn from, since the second button was let go of; the third is 30 or more away
+WAIT = (0, 24)  # control steps, drawn, since the finger is clear of the second button; the expert presses after 48 on
 SHIFT = (0.03, 0.05)  # metres
 # Along a side of the table, within so many radians: a button that comes further from one side is still in reach from
 # the other (the arm reaches 25 cm from the rail, a button is 23 away).
