@@ -46,6 +46,21 @@ def test_the_marker_is_gone_from_everything_seen(env):
     assert not state.observe()["state"][-3:].any()
 
 
+@pytest.mark.parametrize("kind", ["camera", "oracle", "paper"])
+def test_no_kind_of_cloud_shows_a_marker_that_is_gone(kind):
+    env = make_env(CUE, cloud=kind)
+    first, _ = env.reset(seed=1)
+    goal = env._sim._target_pos
+
+    def at_goal(cloud: np.ndarray) -> int:
+        return int((np.linalg.norm(cloud - goal, axis=1) < 0.025).sum())
+
+    assert at_goal(first["cloud"]) > 3
+    for _ in range(SHOWN):
+        env.advance(env.hold_action)
+    assert at_goal(env.observe()["cloud"]) == 0
+
+
 def test_the_object_is_moved_before_it_is_grasped(env):
     goals = []
     hand = env._sim.model.body("hand").rootid
