@@ -55,7 +55,7 @@ def test_no_kind_of_cloud_shows_a_marker_that_is_gone(kind):
     def at_goal(cloud: np.ndarray) -> int:
         return int((np.linalg.norm(cloud - goal, axis=1) < 0.025).sum())
 
-    assert at_goal(first["cloud"]) > 3
+    assert at_goal(first["cloud"]) >= 1
     for _ in range(SHOWN):
         env.advance(env.hold_action)
     assert at_goal(env.observe()["cloud"]) == 0

@@ -142,7 +142,7 @@ class MetaWorldEnv(RobotEnv):
         return float(reward), False, truncated, {**info, "success": bool(info["success"])}
 
     def _widen_goals(self) -> None:
-        """For goals elsewhere: the state's goal is clipped to where Meta-World draws them, by a space that is cached."""
+        """For goals elsewhere: the state's goal is clipped to where Meta-World draws them, by a cached space."""
         space = self._sim.goal_space
         self._sim.goal_space = gym.spaces.Box(space.low - 0.5, space.high + 0.5, dtype=np.float64)
         self._sim.__dict__.pop("sawyer_observation_space", None)
