@@ -16,10 +16,10 @@ from mgp.evaluation.speed_table import busy
 TASK, POINTS = "metaworld/assembly", 512
 
 
-def demonstrated(episodes: int) -> Demonstrations:
+def demonstrated(episodes: int, points: int = POINTS) -> Demonstrations:
     """Of the scripted expert, seen by the camera."""
     with tempfile.TemporaryDirectory() as folder:
-        path, options = Path(folder) / "demonstrations.zarr", {"points": POINTS}
+        path, options = Path(folder) / "demonstrations.zarr", {"points": points}
         return Demonstrations.from_store(collect(TASK, path, episodes, options=options, progress=False))
 
 

@@ -20,7 +20,7 @@ from mgp.data.spec import DataSpec
 from mgp.data.windows import Looks
 from mgp.model.encoders import cloud
 from mgp.model.observation import ObservationEncoder
-from mgp.policies.mgp import policy as mgp_policy
+from mgp.policies.mgp import network as mgp_networks
 from mgp.presets import get_config
 from mgp.tokenizer.codebook import Codebook
 from mgp.training.loop import Trainer
@@ -61,7 +61,7 @@ def steps(method: str, rounds: int) -> None:
     plain, short = policy_step(method), policy_step(method)
 
     def plainly() -> None:
-        with patch.object(cloud, "FEW", 2**31), patch.object(mgp_policy, "ROWS", 1):
+        with patch.object(cloud, "FEW", 2**31), patch.object(mgp_networks, "ROWS", 1):
             plain()
 
     peer = "every point has a gradient"

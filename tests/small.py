@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from mgp.config import AugmentationConfig, EncoderConfig, TaskConfig, TrainingConfig
 from mgp.data.demonstrations import Demonstrations, keyed_generator
 from mgp.data.spec import DataSpec
 from mgp.data.store import EpisodeStore
-from mgp.model.transformer import TransformerConfig
+from mgp.model.transformer import TransformerConfig, at
 from mgp.policies import methods, policy_class
 from mgp.policies.config import RunConfig
 from mgp.policies.learned import LearnedPolicy
@@ -169,6 +171,15 @@ def policy(config: RunConfig, data: Demonstrations | None = None) -> MGP:
     made.adopt_codebook()
     assert len(made.tokenize(windows).unique()) > made.options.tokenizer.codes // 2
     return made.eval()
+
+
+def plant(policy: MGP, forward: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
+    """Let a function of tokens (B, N), condition and executed (B,) to logits (B, N, V) stand for the transformer."""
+
+    def reading(condition: Callable[[], Tensor]):
+        return lambda tokens, wanted, executed: at(forward(tokens, condition(), executed), wanted)
+
+    policy.reading = reading  # type: ignore[method-assign]
 
 
 def frames(config: RunConfig, batch: int, history: int, seed: int = 0) -> dict[str, np.ndarray]:

@@ -12,8 +12,9 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "mgp"
 # from left to right
 ROOMS = [
-    "errors", "extras", "files", "config", "processes", "envs", "data", "tokenizer", "model", "sampling", "policies",
-    "presets", "training", "runs", "evaluation", "runtime", "client", "workflows", "report", "commands", "cli",
+    "errors", "extras", "files", "config", "graph", "processes", "envs", "data", "tokenizer", "model", "sampling",
+    "policies", "presets", "training", "engines", "runs", "evaluation", "runtime", "client", "workflows", "report",
+    "commands", "cli",
 ]  # fmt: skip
 # file: (module it may import all the same, why)
 EXCEPTIONS = {

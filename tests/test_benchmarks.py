@@ -7,7 +7,17 @@ import types
 from pathlib import Path
 
 import pytest
-from benchmarks import clouds, contact_sheet, moving_scenes, pairs, so101_pictures, store, training
+from benchmarks import (
+    clouds,
+    contact_sheet,
+    memory_pictures,
+    memory_tasks,
+    moving_scenes,
+    pairs,
+    so101_pictures,
+    store,
+    training,
+)
 
 from mgp.evaluation.csv_table import changed
 from mgp.evaluation.episode import EpisodeResult
@@ -211,6 +221,19 @@ def small_so101_pictures(folder, monkeypatch) -> list[str]:
     return []
 
 
+def small_memory_pictures(folder, monkeypatch) -> list[str]:
+    monkeypatch.setattr(memory_pictures, "SIZE", 32)
+    memory_pictures.run(folder, ["sorting/towel-nudged"])
+    assert {path.name for path in folder.iterdir()} == {"memory-tasks.png", "sorting-towel-nudged.webp"}
+    return []
+
+
+def small_memory_tasks(folder, monkeypatch) -> list[str]:
+    monkeypatch.setattr(memory_tasks, "TIMED", 1)
+    memory_tasks.run(["metaworld-memory/pick-place-cue"], range(70_000, 70_001))
+    return ["1 episodes, seeds 70000 to 70000", "metaworld-memory/pick-place-cue-still"]
+
+
 SMALL = {
     "clouds": small_clouds,
     "store": small_store,
@@ -218,6 +241,8 @@ SMALL = {
     "contact_sheet": small_contact_sheet,
     "moving_scenes": small_moving_scenes,
     "so101_pictures": small_so101_pictures,
+    "memory_pictures": small_memory_pictures,
+    "memory_tasks": small_memory_tasks,
 }
 
 
@@ -232,6 +257,7 @@ def test_none_is_forgotten():
     modules = {path.stem for path in SOURCE.parent.glob("*.py")} - {"__init__", "__main__"}
     elsewhere = {"results", "pairs", "speed", "speed_training", "lerobot_peers", "timing"}
     elsewhere |= {"controlled", "delay", "replanning"}  # test_controlled_benchmarks.py
+    elsewhere |= {"latency"}  # test_latency_benchmark.py
     assert modules == {*SMALL, *elsewhere}, "a new benchmark needs a small run here"
     listed = (SOURCE.parent / "__main__.py").read_text()
     assert all(name in listed for name in ("clouds", "store", "training")), "`make bench` runs what measures speed"

@@ -32,6 +32,7 @@ EXPECTED = {  # words that the help of each command must show
              "--missing", "--missing-burst", "--missing-from", "held-out"],
     "eval-tokenizer": ["--data", "reconstruction", "held-out"],
     "analyze": ["confidence", "--env", "--episodes", "--seed", "--output", "flip rate", "basketball-midway"],
+    "export": ["load_policy", "--engine", "--data", "openvino-bf16"],
     "serve": ["openpi", "--host", "--port", "--api-key-file", "MGP_API_KEY", "/healthz", "/metrics", "--max-rate",
               "--max-clients", "--batch", "--sampling.execution-horizon", "PolicyClient"],
     "report": ["--output", "HTML"],

@@ -17,6 +17,7 @@ COMMANDS = {
     "eval": "success and latency of a trained policy on unseen episodes",
     "eval-tokenizer": "reconstruction error, codes in use, and replay of a trained tokenizer",
     "analyze": "confidence study of an MGP-Long: heat-map, moving scenes, flip rates",
+    "export": "write a policy down for faster engines (ONNX Runtime, OpenVINO), compared with torch",
     "serve": "a policy behind a WebSocket, for robots elsewhere; clients of openpi work as they are",
     "report": "one HTML page from one or more runs",
 }

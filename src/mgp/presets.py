@@ -34,6 +34,10 @@ TASKS: dict[str, TaskPreset] = {
     # four presses take 500 steps, and what is between them does not change: half as many looks do
     "buttons": TaskPreset(150, {"mgp-long": {"policy.sampling.execution_horizon": 24}}),
     "sorting": TaskPreset(60),
+    # of 60, 42 are nudged, each at another step and to another place: 70 are, of these
+    "sorting/towel-nudged": TaskPreset(100),
+    # as many: 25 of each goal, of which 17 or 18 with an object that is moved
+    "metaworld-memory": TaskPreset(100),
 }
 # the presets of mgp 0.1: method and family
 OLD_PRESETS = {

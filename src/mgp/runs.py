@@ -13,6 +13,8 @@ import torch
 
 from mgp.config import TaskConfig
 from mgp.data.spec import DataSpec
+from mgp.engines import AUTO
+from mgp.engines.folder import with_engine
 from mgp.errors import CheckpointError, ConfigError
 from mgp.files import unseal, write_atomic
 from mgp.policies.config import RunConfig
@@ -86,9 +88,9 @@ class Run:
         path = self.folder / SUMMARY
         return json.loads(path.read_text()).get("commit", "") if path.exists() else ""
 
-    def loader(self, device: str = "cpu", **sampling: Any) -> partial[LearnedPolicy]:
+    def loader(self, device: str = "cpu", engine: str = AUTO, **sampling: Any) -> partial[LearnedPolicy]:
         """A picklable function that loads the policy, for worker processes."""
-        return partial(load_policy, self.policy_checkpoint, device=device, **sampling)
+        return partial(load_policy, self.policy_checkpoint, device=device, engine=engine, **sampling)
 
     @property
     def policy_checkpoint(self) -> Path:
@@ -97,14 +99,17 @@ class Run:
         return self.checkpoint
 
 
-def load_policy(folder: Path | str, device: str = "cpu", **sampling: Any) -> LearnedPolicy:
-    """The policy of a checkpoint folder or of a run, sampled as asked: `load_policy("runs/x", temperature=0.5)`."""
+def load_policy(folder: Path | str, device: str = "cpu", engine: str = AUTO, **sampling: Any) -> LearnedPolicy:
+    """The policy of a checkpoint folder or of a run, sampled as asked: `load_policy("runs/x", temperature=0.5)`.
+
+    `engine`: who computes; `auto` is the fastest that `mgp export` wrote, or torch. `policy.engine` says which it is.
+    """
     folder = Path(folder)
     if (folder / "checkpoints").is_dir():
         folder = Run.open(folder).policy_checkpoint
     else:
         _check_policy(folder, folder, unseal(folder, FORMAT, only=()))  # `load_checkpoint` sums up the files
-    policy = load_checkpoint(folder, device)
+    policy = with_engine(load_checkpoint(folder, device), folder, engine)
     return policy.with_sampling(**sampling) if sampling else policy
 
 

@@ -1,4 +1,4 @@
-"""What the points of a cloud show, for tests only: the camera's rays through them, cast once more."""
+"""For tests: what a cloud's points show (the camera's rays through them, cast once more), and what touches what."""
 
 from __future__ import annotations
 
@@ -16,3 +16,10 @@ def seen(env, cloud: np.ndarray) -> np.ndarray:
     depth, geom = cast_geoms(sight.model, data, origin, rays, SHOWN)
     _, marker = cast_spheres(data.site_xpos[sight.markers], sight.radii, origin, rays, depth)
     return np.where(marker >= 0, -1 - np.append(sight.markers, 0)[marker], geom)
+
+
+def touching(model, data, one: int, others: set[int]) -> bool:
+    """Whether a geom is in contact with one of some bodies."""
+    pairs = data.contact.geom[: data.ncon]
+    pairs = pairs[(pairs == one).any(1)]
+    return bool(others & set(model.geom_bodyid[pairs].ravel().tolist()))

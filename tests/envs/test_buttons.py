@@ -1,4 +1,4 @@
-"""The two button tasks: what counts as a press, what an episode is, and what can be seen of it."""
+"""The button tasks: what counts as a press, what an episode is, and what can be seen of it."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,12 @@ from seen import seen
 
 from mgp.envs import make_env
 from mgp.envs.so101 import buttons_scene as scene
+from mgp.envs.so101 import plate
 from mgp.envs.so101.button import COLOURS, DEBOUNCE, PRESSED
 from mgp.envs.so101.buttons import ORDER
 from mgp.envs.so101.buttons_expert import PRESS_HEIGHT, demonstrate
 
-TASKS = ("on-off", "color-change")
+TASKS = ("on-off", "color-change", "shifted")
 
 
 @pytest.fixture(scope="module")
@@ -176,3 +177,51 @@ def test_trembling_presses_once(envs):
     assert edges(0.009, 3) == 0  # too soon
     assert edges(0.0, DEBOUNCE) == 0
     assert edges(0.009, 3) == 1
+
+
+def until_shifted(env, seed: int) -> None:
+    """By the expert, to the first step after the shift."""
+    env.reset(seed=seed)
+    act = env.expert()
+    while env.shifted_at is None:
+        _, terminated, truncated, _ = env.advance(act())
+        assert not terminated
+        assert not truncated
+
+
+def test_the_plate_carries_everything_along(envs):
+    """Where the buttons are seen, pressed and judged; and a reset puts it back."""
+    env = envs["shifted"]
+    for seed in range(3):
+        env.reset(seed=seed)
+        before = {name: env.data.geom(f"{name}_ring").xpos.copy() for name in scene.BUTTONS}
+        assert np.allclose(list(before.values()), [[*place, 0.022] for place in scene.PLACES])
+        until_shifted(env, seed)
+        assert (env._done, env.panel.down.any(), env._wrong) == (2, False, False)
+        assert env.robot_state()[2] > plate.CLEAR - 0.01
+        offset = env._shift.offset
+        assert plate.SHIFT[0] <= np.hypot(*offset) <= plate.SHIFT[1]
+        assert np.abs(offset).min() < 0.01, "along a side, so that every button is in reach"
+        for name, place in before.items():
+            assert np.allclose(env.data.geom(f"{name}_ring").xpos[:2], place[:2] + offset)
+            assert np.allclose(env.data.geom(f"{name}_cap").xpos[:2], place[:2] + offset)
+        assert np.allclose(env.plate.places(), np.array(scene.PLACES) + offset)
+        assert np.allclose(env.scene_state()[-2:], offset), "the state tells it too"
+        cloud = env.observe()["cloud"]
+        labels = seen(env, cloud)
+        for name, ring in zip(scene.BUTTONS, env.panel.rings, strict=True):
+            points = cloud[labels == ring]
+            assert len(np.unique(points, axis=0)) >= 15
+            assert np.allclose(points[:, 3:], env.model.geom_rgba[ring, :3])
+            middle = before[name][:2] + offset
+            assert np.hypot(*(points[:, :2] - middle).T).max() < 0.039
+
+
+def test_the_oracle_follows_the_plate():
+    env = make_env("buttons/shifted", "cloud", cloud="oracle", points=512)
+    until_shifted(env, 0)
+    cloud, labels = env.caster.labelled(env.data)
+    for button, ring in enumerate(env.panel.rings):
+        offsets = cloud[labels == ring, :2] - env.plate.places()[button]
+        assert len(offsets) >= 20
+        assert np.hypot(*offsets.T).max() < 0.039

@@ -16,7 +16,7 @@ from mgp.envs.so101.controller import action_of
 from mgp.envs.so101.simplify import cluster
 from mgp.errors import ConfigError, SimulationError, UnknownNameError
 
-NAMES = ("buttons/color-change", "buttons/on-off", "sorting/towel")
+NAMES = ("buttons/color-change", "buttons/on-off", "buttons/shifted", "sorting/towel", "sorting/towel-nudged")
 
 
 @pytest.fixture(scope="module")
@@ -192,5 +192,5 @@ except SimulationError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert "['towel']" in done.stdout, done.stderr
+    assert "['towel', 'towel-nudged']" in done.stdout, done.stderr
     assert "pip install 'masked-generative-policy[so101]'" in done.stdout, done.stderr

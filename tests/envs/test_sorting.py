@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
-from seen import seen
+from seen import seen, touching
 
 from mgp.envs import make_env
-from mgp.envs.so101 import workbench
+from mgp.envs.nudge import is_nudged
+from mgp.envs.so101 import towel_nudge, workbench
 from mgp.envs.so101.button import COLOURS
 from mgp.envs.so101.sorting import LIT
 from mgp.envs.so101.sorting_expert import demonstrate
@@ -12,6 +13,11 @@ from mgp.envs.so101.sorting_expert import demonstrate
 @pytest.fixture(scope="module")
 def env():
     return make_env("sorting/towel", "cloud")
+
+
+@pytest.fixture(scope="module")
+def nudged():
+    return make_env("sorting/towel-nudged", "state")
 
 
 def play(env, actions) -> dict:
@@ -87,3 +93,43 @@ def test_later_observations_do_not_tell_the_cue(env):
         seen.append((first, env.observe()))
     assert not np.array_equal(seen[0][0], seen[1][0])
     assert all(np.array_equal(seen[0][1][key], seen[1][1][key]) for key in ("cloud", "state"))
+
+
+def test_the_towel_goes_sideways_between_the_baskets_before_it_is_grasped(nudged):
+    env, ways, steps = nudged, [], []
+    fingers, baskets = set(env._fingers), {env.model.body(f"basket_{colour}").id for colour in workbench.BASKETS}
+    for seed in range(40):
+        if not is_nudged(seed):
+            continue
+        env.reset(seed=seed)
+        (before, angle), act = env.towel(), env.expert()
+        while env.shifted_at is None:
+            place, _ = env.towel()
+            assert np.allclose(place, before, atol=1e-3), "nothing has moved it"
+            env.advance(act())
+        after, turned = env.towel()
+        assert towel_nudge.SHIFT[0] - 1e-3 < abs(after[0] - before[0]) < towel_nudge.SHIFT[1] + 1e-3
+        assert np.allclose(after[1:], before[1:], atol=2e-3)
+        assert 0 <= abs(turned - angle) < towel_nudge.TURN + 0.01
+        assert abs(after[0]) < towel_nudge.FURTHEST + 1e-3
+        assert not touching(env.model, env.data, env._towel_geom, fingers | baskets)
+        ways.append(np.sign(after[0] - before[0]) * (1 if env.cue == "red" else -1))
+        steps.append(env.shifted_at)
+    assert min(steps) >= LIT
+    assert len(set(steps)) > 8
+    assert abs(sum(ways)) < 16, "where it goes does not tell the basket"
+
+
+def test_who_is_quick_is_not_spared(nudged):
+    """A gripper that stands over the towel long before the drawn step has it taken away."""
+    env = nudged
+    seed = next(seed for seed in range(99) if env.reset(seed=seed) and env._nudge and env._nudge.step > 24)
+    env.reset(seed=seed)
+    plan = env.plan(np.random.default_rng(0))
+    low = next(i for i in range(len(plan)) if plan[i, 2] < 0.03)  # on the way down
+    for action in plan[range(0, low + 1, 2)]:  # twice as fast
+        env.advance(action)
+    for _ in range(3):
+        env.advance(plan[low])
+    assert env.shifted_at is not None
+    assert env.shifted_at < env._nudge.step - 1

@@ -318,9 +318,9 @@ def test_long_counts_a_token_begun_as_executed_and_keeps_the_prefix(executed):
         logits = torch.zeros(*seen.shape, policy.transformer.vocabulary.predicted)
         return logits.scatter(-1, torch.tensor(plan).expand_as(seen)[..., None], 20.0)
 
-    policy.transformer.forward = forward  # type: ignore[method-assign]
+    small.plant(policy, forward)
     told: list[int] = []
-    driver = policy.reset([0])
+    driver = Driver(policy, [0], trace=True)
     driver.see(0, frame(0))
     driver.plan()
     driver.take(executed)
@@ -347,7 +347,7 @@ def test_long_counts_a_token_begun_as_executed_and_keeps_the_prefix(executed):
 
 def test_the_executed_prefix_is_byte_identical_whatever_part_of_a_chunk_is_run():
     policy = trained("mgp-long", "state", 2, False, 6).with_sampling(mask_ratio=0.9)
-    driver, random = policy.reset([3]), np.random.default_rng(0)
+    driver, random = Driver(policy, [3], trace=True), np.random.default_rng(0)
     env = Waves()
     driver.see(0, env.reset(seed=1)[0])
     while driver.memory.steps < 20:

@@ -12,7 +12,7 @@ from mgp.policies.base import Memory
 from mgp.policies.files import FORMAT, load_checkpoint, save_policy
 from mgp.policies.learned import LearnedPolicy
 from mgp.policies.mgp import MGP
-from mgp.policies.mgp import policy as mgp_policy
+from mgp.policies.mgp import network as mgp_networks
 from mgp.runs import load_policy
 
 KINDS = [(policy, observation) for policy in ("short", "long") for observation in ("state", "cloud")]
@@ -49,7 +49,7 @@ def say(policy: MGP, tokens: list[int] | torch.Tensor, share: float = 20.0) -> N
         logits = torch.zeros(*seen.shape, policy.transformer.vocabulary.predicted)
         return logits.scatter(-1, wanted.expand_as(seen)[..., None], share)
 
-    policy.transformer.forward = forward  # type: ignore[method-assign]
+    small.plant(policy, forward)
 
 
 def decoded(policy: MGP, tokens: list[int]) -> np.ndarray:
@@ -140,6 +140,7 @@ def test_acting_without_an_observation():
     policy = small.policy(small.tiny("long"))
     with pytest.raises(ObservationError, match="first observation"):
         policy.act(None)
+    policy.driver.memory.traced = True
     frame = {key: value[0, 0] for key, value in small.frames(policy.config, 1, 1).items()}
     policy.act(frame)
     for _ in range(10):
@@ -358,7 +359,7 @@ def test_rows_that_only_fill_up_have_no_part_in_loss_gradients_and_figures(horiz
     batch = policy.source(stage, demonstrations).draw(8, keyed_generator(0))
 
     def outcome(rows: int) -> list[torch.Tensor]:
-        monkeypatch.setattr(mgp_policy, "ROWS", rows)
+        monkeypatch.setattr(mgp_networks, "ROWS", rows)
         loss, figures = policy.loss(stage, batch, keyed_generator(1))
         gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
         return [loss.detach(), *figures.values(), *(one for one in gradients if one is not None)]

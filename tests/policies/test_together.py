@@ -22,9 +22,9 @@ def trained(method: str) -> LearnedPolicy:
     return fit.fit(small.tiny_of(method))[0]
 
 
-def driven(policy: LearnedPolicy, seed: int, steps: int, missed: bool = False) -> Driver:
+def driven(policy: LearnedPolicy, seed: int, steps: int, missed: bool = False, trace: bool = False) -> Driver:
     """Has acted for some steps; the next frame is seen or missed."""
-    driver = Driver(policy, [seed])
+    driver = Driver(policy, [seed], trace)
     random = np.random.default_rng(seed)
     for _ in range(steps):
         driver.act({"state": random.normal(0, 0.3, small.STATE["state"]).astype(np.float32)})
@@ -59,10 +59,9 @@ def test_plans_that_depend_on_earlier_ones_are_made_alone(method):
     np.testing.assert_array_equal(drivers[0].plan().actions, driven(policy, 1, 0).plan().actions)
 
 
-def test_a_trace_that_is_forgotten_leaves_the_plan():
+def test_a_trace_is_kept_only_for_who_asks_and_makes_no_difference():
     policy = trained("mgp-long")
-    driver, other = driven(policy, 1, 6), driven(policy, 1, 6)
-    assert len(policy.trace(driver.memory, 0).executed) == 2
-    policy.forget_trace(driver.memory)
+    driver, other = driven(policy, 1, 6), driven(policy, 1, 6, trace=True)
     assert policy.trace(driver.memory, 0) is None
+    assert len(policy.trace(other.memory, 0).executed) == 2
     np.testing.assert_array_equal(driver.plan().actions, other.plan().actions)

@@ -109,6 +109,7 @@ def test_executed_tokens_stay_byte_identical_whenever_plans_come():
 def test_a_late_plan_joins_after_the_token_that_was_begun():
     policy = long(**{"policy.sampling.execution_horizon": 8})
     driver = policy.reset([0])
+    driver.memory.traced = True
     frames = [{"state": np.full(7, 0.1 * number, np.float32)} for number in range(3)]
     driver.see(0, frames[0])
     first = driver.plan()
@@ -146,7 +147,7 @@ def test_the_network_sees_the_frozen_tokens_unmasked_and_the_time_of_the_observa
         told.append((tokens[0].clone(), int(executed[0])))
         return torch.zeros(*tokens.shape, policy.transformer.vocabulary.predicted)
 
-    policy.transformer.forward = forward  # type: ignore[method-assign]
+    small.plant(policy, forward)
     driver.see(0, {"state": np.ones(7, np.float32)})
     chunk = driver.ask(ahead=5)()  # steps 4 to 8 will have been run: the third token is begun
     mask = policy.transformer.vocabulary.mask
@@ -198,7 +199,7 @@ def test_short_begins_its_window_with_the_tokens_of_what_is_run():
         told.append(tokens[0].clone())
         return forward(tokens, condition, executed)
 
-    policy.transformer.forward = note  # type: ignore[method-assign]
+    small.plant(policy, note)
     chunk = driver.ask(ahead=3)()
     # the window begins two steps before now: 2 + 3 actions are known, which begin two of its four tokens
     known = np.concatenate([first.actions[:, 2:], *[first.actions[:, -1:]] * 4], axis=1)

@@ -10,7 +10,7 @@ import torch
 
 from mgp.data.demonstrations import keyed_generator
 from mgp.errors import ObservationError, UnknownNameError
-from mgp.model.transformer import Vocabulary
+from mgp.model.transformer import Vocabulary, at
 from mgp.sampling.config import SamplingConfig
 from mgp.sampling.long import LongPlanner
 from mgp.sampling.sampler import likeness
@@ -29,10 +29,10 @@ class Planted:
         self.executed: list[torch.Tensor] = []
         self.rows: torch.Tensor | None = None  # the observed rows, which alone are asked about
 
-    def __call__(self, tokens: torch.Tensor, executed: torch.Tensor) -> torch.Tensor:
+    def __call__(self, tokens: torch.Tensor, wanted: torch.Tensor, executed: torch.Tensor) -> torch.Tensor:
         self.asked.append(tokens.clone())
         self.executed.append(executed.clone())
-        return self.logits if self.rows is None else self.logits[self.rows]
+        return at(self.logits if self.rows is None else self.logits[self.rows], wanted)
 
 
 def wants(codes: torch.Tensor | int, share: torch.Tensor | float = 0.9, batch: int = 1) -> torch.Tensor:
@@ -113,7 +113,7 @@ def test_exactly_the_share_of_the_pending_tokens_is_masked_the_least_sure_ones(r
 def test_the_share_is_rounded_as_python_does():
     for size in range(1, 60):
         plan = LongPlanner(BASE, WORDS, size, [keyed_generator(0)])
-        network = lambda tokens, executed: torch.zeros(*tokens.shape, WORDS.predicted)  # noqa: E731
+        network = lambda tokens, wanted, executed: torch.zeros(*wanted.shape, WORDS.predicted)  # noqa: E731
         plan.step(network, seen(), 0)  # nothing is executed, so all are pending
         plan.step(network, seen(), 0)
         assert (plan.log[-1]["masked"] > 0).sum() == round(0.7 * size)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from mgp.data.demonstrations import keyed_generator
+from mgp.model.transformer import at
 from mgp.sampling.sampler import KNOWN, confidence_of, draw, gumbel_max, likeness, lowest, refine
 from mgp.sampling.schedule import mask_counts, training_ratio
 
@@ -21,11 +22,11 @@ class Recorder:
         self.table = sharpness * torch.randn(MASK + 1, 40, CODES, generator=keyed_generator(seed))
         self.asked: list[torch.Tensor] = []
 
-    def __call__(self, tokens: torch.Tensor) -> torch.Tensor:
+    def __call__(self, tokens: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
         self.asked.append(tokens.clone())
         own = torch.stack([self.table[row, torch.arange(len(row))] for row in tokens])  # (B, N, V)
         context = (tokens * torch.arange(1, tokens.shape[1] + 1)).sum(1) % 7
-        return own + context[:, None, None] * self.table[0, : tokens.shape[1]]
+        return at(own + context[:, None, None] * self.table[0, : tokens.shape[1]], wanted)
 
     @property
     def masked(self) -> list[list[int]]:
@@ -67,9 +68,9 @@ def test_the_second_round_masks_the_least_confident_tokens():
     logits[0, :, 3] = sure
     asked = []
 
-    def answer(tokens):
+    def answer(tokens, wanted):
         asked.append(tokens.clone())
-        return logits
+        return at(logits, wanted)
 
     out = refine(answer, *everything(1, 7), MASK, 2, 0.0, generators(0))
     assert set((asked[1] == MASK)[0].nonzero().flatten().tolist()) == {1, 3, 4, 5}
@@ -109,7 +110,7 @@ def test_tokens_are_drawn_from_the_likeliest_each_row_by_its_own_generator():
 
 
 def test_draws_differ_by_position_round_and_seed():
-    flat = lambda tokens: torch.zeros(*tokens.shape, CODES)  # noqa: E731
+    flat = lambda tokens, wanted: torch.zeros(*wanted.shape, CODES)  # noqa: E731
     one, other = (refine(flat, *everything(1, 30), MASK, 1, 1.0, generators(seed)).tokens for seed in (0, 1))
     assert len(one.unique()) > CODES // 2
     assert not torch.equal(one, other)
@@ -132,7 +133,7 @@ def test_forbidden_tokens_are_never_drawn_and_get_no_probability():
     eager = torch.zeros(2, 50, CODES)
     eager[..., [2, CODES - 1]] = 8.0
     for temperature in (0.0, 1.0, 5.0):
-        answer = lambda tokens: eager  # noqa: E731
+        answer = lambda tokens, wanted: at(eager, wanted)  # noqa: E731
         out = refine(answer, *everything(2, 50), MASK, 2, temperature, generators(0, 1), (2, CODES - 1))
         assert not ((out.tokens == 2) | (out.tokens == CODES - 1)).any()
         torch.testing.assert_close(out.confidence, torch.full((2, 50), 1 / (CODES - 2)))

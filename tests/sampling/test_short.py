@@ -11,9 +11,9 @@ from mgp.sampling.short import plan_short
 def test_a_window_starts_blank_and_never_ends_early():
     words, asked = Vocabulary(6), []
 
-    def network(tokens: torch.Tensor) -> torch.Tensor:
+    def network(tokens: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
         asked.append(tokens.clone())
-        logits = torch.zeros(*tokens.shape, words.predicted)
+        logits = torch.zeros(*wanted.shape, words.predicted)
         logits[..., words.end] = 9.0  # it would like to end at once
         return logits
 
@@ -27,9 +27,9 @@ def test_a_window_starts_blank_and_never_ends_early():
 def test_tokens_that_are_known_begin_the_window_and_stay():
     words, asked = Vocabulary(6), []
 
-    def network(tokens: torch.Tensor) -> torch.Tensor:
+    def network(tokens: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
         asked.append(tokens.clone())
-        return torch.randn(*tokens.shape, words.predicted, generator=keyed_generator(len(asked)))
+        return torch.randn(*wanted.shape, words.predicted, generator=keyed_generator(len(asked)))
 
     known = torch.tensor([[1, 2], [3, 4]])
     config, generators = SamplingConfig(temperature=1.0, refine_steps=3), [keyed_generator(seed) for seed in range(2)]

@@ -104,3 +104,28 @@ def test_the_fingerprint_sees_every_weight_and_code():
         assert tokenizer.fingerprint() != first, name
         tensor.copy_(kept)
     assert tokenizer.fingerprint() == first
+
+
+@pytest.mark.parametrize("per", [2, 4, 8])
+def test_decoding_from_a_token_on_is_decoding_all(per):
+    tokenizer = ActionTokenizer(TokenizerConfig(window=8 * per, actions_per_token=per, codes=32, width=8), 3).eval()
+    for parameter in tokenizer.decoder.parameters():  # the last layer starts at zero and would hide the rest
+        torch.nn.init.normal_(parameter, std=0.3)
+    torch.nn.init.normal_(tokenizer.codebook.codes)
+    tokens = torch.randint(32, (2, 50), generator=keyed_generator(0))
+    whole = tokenizer.decode(tokens)
+    for first in (0, 3, 9, 17, 31, 49, 50, 60):
+        part = tokenizer.decode_from(tokens, first)
+        torch.testing.assert_close(part, whole[:, first * per :], rtol=1e-4, atol=1e-4)
+
+
+def test_an_action_depends_on_no_token_beyond_the_decoders_reach():
+    for per in (2, 4, 8):
+        tokenizer = ActionTokenizer(TokenizerConfig(window=8 * per, actions_per_token=per, codes=32, width=8), 3)
+        for parameter in tokenizer.decoder.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+        vectors = torch.randn(1, 40, 16, requires_grad=True)
+        tokenizer.decode_vectors(vectors)[0, 20 * per].sum().backward()
+        far = vectors.grad[0].abs().sum(1).nonzero().flatten() - 20
+        assert far.abs().max() <= tokenizer.decoder.reach
+        assert far.abs().max() >= tokenizer.decoder.reach - 1, "nor is the reach larger than it need be"

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from mgp.engines import REFERENCE
 from mgp.evaluation.confidence import study_confidence
 from mgp.evaluation.confidence_record import ConfidenceStudy
 from mgp.evaluation.seeds import STUDY
@@ -47,7 +48,7 @@ def main(arguments: list[str]) -> None:
     name = args.env or task.name
     changes = {} if args.near_codes is None else {"near_codes": args.near_codes}
     study = study_confidence(
-        run.loader(str(pick_device(args.device)), **changes),
+        run.loader(str(pick_device(args.device)), REFERENCE, **changes),
         name,
         task.observation,
         run.spec.options,

@@ -37,6 +37,7 @@ class Eval:
     workers: int | None = None  # processes; default: one a core
     csv: Path | None = None  # append a row, in the format of results/metaworld.csv
     device: str = "cpu"
+    engine: str = "auto"  # who computes: torch, or one that `mgp export` wrote; auto: the fastest of these
     sampling: Sampling = field(default_factory=Sampling)
 
 
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> None:
     args, run = parse(arguments)
     if args.env is None and not is_env(run.config.task.name):
         refuse_simulation(args)
-        print(describe_open_loop(evaluate_held_out(run, args.sampling, args.device), run))
+        print(describe_open_loop(evaluate_held_out(run, args.sampling, args.device, args.engine), run))
         return
     missing = Missing(args.missing, args.missing_burst, args.missing_from)
     options = parse_options(args.option)
@@ -58,6 +59,7 @@ def main(arguments: list[str]) -> None:
         args.device,
         env_name=args.env,
         options=options,
+        engine=args.engine,
     )
     print(describe(result))
     if args.csv:

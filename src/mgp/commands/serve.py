@@ -38,6 +38,7 @@ class Serve:
     batch: int = 8  # plans of several clients made at once, at most; as many as pay on this machine, which is tried
     threads: int = 1  # of torch; more are slower for small networks
     device: str = "cpu"  # auto, cpu or cuda
+    engine: str = "auto"  # who computes: torch, or one that `mgp export` wrote; auto: the fastest of these
     sampling: Sampling = field(default_factory=Sampling)
 
 
@@ -57,7 +58,7 @@ def main(arguments: list[str]) -> None:
     def ready(server: PolicyServer) -> None:
         about = server.shared.metadata
         looks = ", ".join(f"{key} {tuple(shape)}" for key, shape in about["observations"].items()) or "nothing"
-        print(f"{about['method']} on {about['task']} at ws://{args.host}:{server.port}")
+        print(f"{about['method']} on {about['task']}, computed by {policy.engine}, at ws://{args.host}:{server.port}")
         print(f"looks at {looks}; replies hold {about['action_horizon']} actions of {about['action_width']} numbers")
         print(f"{server.inference.batch} plans at once, {'with' if key else 'without'} a key; Ctrl-C ends", flush=True)
 
@@ -71,8 +72,7 @@ def parse(arguments: list[str]) -> tuple[Serve, LearnedPolicy]:
     folder = next((word for word in names if Path(word).is_dir()), None)
     if folder is None:
         folder = str(tyro.cli(Serve, args=arguments, prog="mgp serve").run)  # help, or what is missing
-    policy = load_policy(folder)
-    default = Serve(Path(folder), sampling=policy.sampling)
-    args = tyro.cli(Serve, args=arguments, default=default, prog="mgp serve")
-    chosen = policy.with_sampling(**asdict(args.sampling)) if args.sampling != policy.sampling else policy
-    return args, chosen.to(pick_device(args.device))
+    sampling = load_policy(folder, engine="torch").sampling
+    args = tyro.cli(Serve, args=arguments, default=Serve(Path(folder), sampling=sampling), prog="mgp serve")
+    changes = asdict(args.sampling) if args.sampling != sampling else {}
+    return args, load_policy(folder, str(pick_device(args.device)), args.engine, **changes)

@@ -1,4 +1,4 @@
-"""Environments by name. A new family is one file and one line in `FAMILIES`."""
+"""Environments by name. A new family is one file and one line in `FAMILIES`; importing this tells Gymnasium of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 from typing import Literal
 
 from mgp.envs.base import Observation, RobotEnv
+from mgp.envs.registration import register
 from mgp.errors import UnknownNameError
 
 # family: module with `make(task, observation, **options) -> RobotEnv` and `tasks() -> list[str]`; `ACTIONS` =
@@ -13,9 +14,13 @@ from mgp.errors import UnknownNameError
 FAMILIES = {
     "metaworld": "mgp.envs.metaworld",
     "metaworld-dynamic": "mgp.envs.metaworld_dynamic",
+    "metaworld-memory": "mgp.envs.metaworld_memory",
     "buttons": "mgp.envs.so101.buttons",
     "sorting": "mgp.envs.so101.sorting",
 }
+
+
+register()
 
 
 def env_names() -> list[str]:

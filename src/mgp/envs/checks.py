@@ -55,6 +55,14 @@ def check_options(env: type, family: str, options: Iterable[str]) -> None:
             raise UnknownNameError(f"option of {family} environments", name, valid)
 
 
+def refuse_reset_options(name: str, options: dict | None) -> None:
+    """Episodes differ by seed alone; an option that did nothing would not be noticed."""
+    if options:
+        raise ConfigError(
+            f"{name}.reset takes no options, got {sorted(map(str, options))}; give a seed, and options when it is made"
+        )
+
+
 def check_range(name: str, value: float, low: float, high: float, kind: type = numbers.Integral) -> None:
     if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
         what = "a whole number" if kind is numbers.Integral else "a number"

@@ -14,7 +14,14 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.envs.camera import Camera
-from mgp.envs.checks import check_options, check_range, checked_action, cloud_options, observation_space
+from mgp.envs.checks import (
+    check_options,
+    check_range,
+    checked_action,
+    cloud_options,
+    observation_space,
+    refuse_reset_options,
+)
 from mgp.envs.metaworld_cloud import CAMERA, CAMERA_FOVY, CAMERA_POSITION, metaworld_look
 from mgp.envs.metaworld_tasks import check_task, tasks
 from mgp.envs.picture import Picture
@@ -109,10 +116,12 @@ class MetaWorldEnv(RobotEnv):
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Observation, dict]:
         """Without a seed the next one is drawn from the generator of the last seeded reset, as Gymnasium asks."""
+        refuse_reset_options(self.name, options)
         gym.Env.reset(self, seed=seed)
         self._seed = seed if seed is not None else int(self.np_random.integers(2**31))
         self._sim.seed(self._seed)
         self._state, _ = self._sim.reset()
+        self._lay_out()
         # without it the goal markers of push, reach, pick-place and others are still those of the last episode
         mujoco.mj_forward(self._sim.model, self._sim.data)
         self._place_markers()
@@ -131,6 +140,15 @@ class MetaWorldEnv(RobotEnv):
         self._steps += 1
         truncated = self._steps >= self.horizon
         return float(reward), False, truncated, {**info, "success": bool(info["success"])}
+
+    def _widen_goals(self) -> None:
+        """For goals elsewhere: the state's goal is clipped to where Meta-World draws them, by a cached space."""
+        space = self._sim.goal_space
+        self._sim.goal_space = gym.spaces.Box(space.low - 0.5, space.high + 0.5, dtype=np.float64)
+        self._sim.__dict__.pop("sawyer_observation_space", None)
+
+    def _lay_out(self) -> None:
+        """For tasks that begin otherwise than Meta-World's: called when an episode of its own has been drawn."""
 
     def _before_step(self, step: int) -> None:
         """For scenes that move: called before control step `step` (1 is the first) is simulated."""

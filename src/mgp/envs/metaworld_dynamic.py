@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from mgp.envs.base import Observation
@@ -79,11 +78,8 @@ class DynamicMetaWorldEnv(MetaWorldEnv):
         super().__init__(self.motion.task, observation, **options)
         self.name = f"metaworld-dynamic/{task}"
         self.moves_from, self.static_twin = self.motion.start, f"metaworld/{self.motion.task}"
-        sim = self._sim
-        # the state's goal is clipped to where goals are drawn, and moves out of there; the cached space is the old one
-        sim.goal_space = gym.spaces.Box(sim.goal_space.low - 0.5, sim.goal_space.high + 0.5, dtype=np.float64)
-        sim.__dict__.pop("sawyer_observation_space", None)
-        self._body_home = sim.model.body(self.motion.body).pos.copy() if self.motion.body else np.zeros(3)
+        self._widen_goals()
+        self._body_home = self._sim.model.body(self.motion.body).pos.copy() if self.motion.body else np.zeros(3)
         self._goal_home = np.zeros(3)
         self._sign = 1
         self._touched = False

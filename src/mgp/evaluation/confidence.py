@@ -62,7 +62,9 @@ def study_confidence(
     seeds, demonstrations = [int(seed) for seed in seeds], set(demonstration_seeds)
     check_seeds(seeds, demonstrations)
     env = make(env_name, observation, **(options or {}))
-    moves_from, twin = env.moves_from, env.static_twin
+    moves_from = env.moves_from
+    # before and after are those of all episodes; a scene that is shifted at another step in each is studied as it is
+    twin = env.static_twin if moves_from is not None else None
     env.close()
     policy = load_probed(load).policy  # refuses MGP-Short before anything is rolled out
     # (environment, driver): the driver's own masking is the one that comes to pass

@@ -14,8 +14,8 @@ import numpy as np
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.evaluation.idle import REST, watched
-from mgp.evaluation.parallel import torch_threads
 from mgp.evaluation.rollout import rollout
+from mgp.policies.acting import torch_threads
 from mgp.policies.base import Chunk, Policy
 
 
@@ -37,6 +37,7 @@ class Latency:
     with_observation: Timing  # and the looks at the frames the plan sees
     idle: bool = False  # whether the machine did nothing else meanwhile, as far as could be seen
     others: float | None = None  # cores that other processes used
+    engine: str = "torch"  # that computed
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -54,6 +55,7 @@ class Latency:
             **timings,
             idle=bool(content.get("idle", False)),  # before it was watched, nobody knew
             others=None if others is None else float(others),
+            engine=str(content.get("engine", "torch")),
         )
 
 
@@ -74,7 +76,12 @@ def measure(
         with_observation=_timing(thinking + looking, policy.execution_horizon),
         idle=machine.idle,
         others=machine.cores,
+        engine=engine_of(policy),
     )
+
+
+def engine_of(policy: Policy) -> str:
+    return str(getattr(policy, "engine", "torch"))
 
 
 def first_plans(policy: Policy, env: RobotEnv, seed: int, count: int) -> None:
@@ -94,10 +101,10 @@ def episode_times(policy: Policy, env: RobotEnv, seed: int) -> tuple[np.ndarray,
 
 
 def measure_both(policy: Policy, env: RobotEnv, seed: int) -> list[Latency]:
-    """With one thread and with torch's default number."""
+    """With one thread and with torch's default number; other engines have one in any case."""
     import torch
 
-    counts = sorted({1, torch.get_num_threads()})
+    counts = sorted({1, torch.get_num_threads()} if engine_of(policy) == "torch" else {1})
     return [measure(policy, env, seed, count) for count in counts]
 
 

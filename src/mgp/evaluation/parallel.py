@@ -7,10 +7,9 @@ the results do not depend on the number of workers, to the bit.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tqdm import tqdm
@@ -20,6 +19,7 @@ from mgp.errors import ConfigError, MGPError, SimulationError
 from mgp.evaluation.episode import EpisodeResult, Recording
 from mgp.evaluation.missing import NONE, Missing
 from mgp.evaluation.rollout import rollout
+from mgp.policies.acting import torch_threads
 from mgp.policies.base import Policy
 from mgp.processes import SPAWN, cores, pool
 
@@ -61,18 +61,6 @@ def run_episodes(
 
         run = _run_here if workers == 1 else _run_in_processes
         return [result for results in run(job, batches, workers, count) for result in results]
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 Count = Callable[[list[bool]], None]

@@ -36,7 +36,7 @@ def rollout(
         Episode(env, int(seed), missing=missing, full_length=full_length, recording=recording)
         for env, seed in zip(envs, seeds, strict=False)
     ]
-    driver = Driver(policy, [episode.seed for episode in episodes])
+    driver = Driver(policy, [episode.seed for episode in episodes], trace=True)
     for row, episode in enumerate(episodes):
         driver.see(row, episode.first)
     while running := [episode for episode in episodes if not episode.done]:

@@ -16,8 +16,8 @@ from torch import nn
 
 from mgp.evaluation.idle import REST, Others, watched
 from mgp.evaluation.latency import episode_times, first_plans
-from mgp.evaluation.parallel import torch_threads
 from mgp.evaluation.replay import Replay
+from mgp.policies.acting import torch_threads
 from mgp.policies.base import Policy
 
 ROUNDS = 5

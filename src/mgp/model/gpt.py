@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from mgp.config import not_negative, positive
 from mgp.errors import ConfigError
+from mgp.graph import graph
 from mgp.model.transformer import Attention, attend
 
 
@@ -82,6 +83,7 @@ class GPT(nn.Module):
         self.norm = nn.LayerNorm(config.dim)
         self.dropout = nn.Dropout(config.dropout)
 
+    @graph
     def forward(self, x: Tensor, cache: Cache | None = None, source: Tensor | None = None) -> Tensor:
         """x (B, N, D) to features (B, N, D). With a cache, x are the places after those in it, and join them."""
         before = cache.length if cache else 0

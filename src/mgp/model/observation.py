@@ -19,6 +19,7 @@ from mgp.data.windows import Looks
 from mgp.errors import ConfigError
 from mgp.model.encoders import ENCODERS, build_encoder, kind_of
 from mgp.model.encoders.instruction import BUCKETS, bag_of_words
+from mgp.model.kept import Kept
 
 
 class ObservationEncoder(nn.Module):
@@ -50,9 +51,12 @@ class ObservationEncoder(nn.Module):
         self.register_buffer("words", bag_of_words(spec.instructions), persistent=False)
         self.dim = config.dim * len(shapes)
 
-    def forward(self, looks: Looks, normalizer: Normalizer, noise: Tensor | None = None) -> Tensor:
-        """To the condition (B, H, C); `noise` is added to the normalised state."""
-        state, clouds = relative(self.config, looks, self.places)
+    def forward(
+        self, looks: Looks, normalizer: Normalizer, noise: Tensor | None = None, kept: Kept | None = None
+    ) -> Tensor:
+        """To the condition (B, H, C); `noise` is added to the normalised state, `kept` knows frames seen before."""
+        new = looks if kept is None or not looks.frames else kept.unseen(looks)
+        state, clouds = relative(self.config, new, self.places)
         features = []
         for key, encoder in self.encoders.items():
             if key == "state":
@@ -64,10 +68,14 @@ class ObservationEncoder(nn.Module):
                 text = encoder(self.words[looks.instruction])
                 features.append(text[:, None].expand(-1, looks.which.shape[1], -1))
             else:
-                frames = clouds.get(key, looks.frames[key])
+                frames = clouds.get(key, new.frames[key])
                 if key in normalizer.keys:
                     frames = normalizer.normalize(key, frames)
-                features.append(encoder(frames)[looks.which])
+                encoded = encoder(frames) if len(frames) else None  # (F, C)
+                if kept is not None:
+                    encoded = torch.stack(kept.complete(key, encoded))
+                assert encoded is not None
+                features.append(encoded[looks.which])
         return torch.cat(features, dim=-1)
 
     def noise(self, looks: Looks, scale: float, generator: torch.Generator) -> Tensor | None:

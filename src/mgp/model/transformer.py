@@ -7,7 +7,7 @@ B batch, N tokens, H observation frames, D model width, K codes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from mgp.config import choices, not_negative, positive
 from mgp.errors import ConfigError
+from mgp.graph import graph, logits
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,18 @@ class Attention(nn.Module):
 
         `wanted` (M,) of all B * N: only these tokens come out, (M, D).
         """
+        return self.look(x, self.keys_values(source), allowed, wanted)
+
+    def keys_values(self, source: Tensor) -> Tensor:
+        """Of a source (B, S, D'), (B, 2 heads, S, d)."""
+        return self.key_value(source).unflatten(-1, (2 * self.heads, -1)).transpose(1, 2)
+
+    def look(
+        self, x: Tensor, keys_values: Tensor, allowed: Tensor | None = None, wanted: Tensor | None = None
+    ) -> Tensor:
+        """x (B, N, D) attends to a source by its keys and values."""
         q = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, N, d)
-        k, v = self.key_value(source).unflatten(-1, (2 * self.heads, -1)).transpose(1, 2).chunk(2, dim=1)
+        k, v = keys_values.chunk(2, dim=1)
         mask = None if allowed is None else allowed[:, None, None, :]
         seen = attend(q, k, v, mask).transpose(1, 2).flatten(-2)  # (B, N, D)
         return self.out(seen if wanted is None else seen.flatten(0, 1)[wanted])
@@ -110,6 +121,29 @@ class Block(nn.Module):
         seen = self.attention(normed, normed if source is None else source, allowed, wanted)
         x = (x if wanted is None else x.flatten(0, 1)[wanted]) + seen
         return x + self.mlp(self.norm_mlp(x))
+
+    def keys_values(self, source: Tensor) -> Tensor:
+        return self.attention.keys_values(source)
+
+    def across(self, x: Tensor, keys_values: Tensor) -> Tensor:
+        """x (B, N, D) attends to a source whose keys and values are known."""
+        x = x + self.attention.look(self.norm_attention(x), keys_values)
+        return x + self.mlp(self.norm_mlp(x))
+
+    def among(self, x: Tensor, wanted: Tensor) -> Tensor:
+        """The tokens x (B, N, D) attend to themselves; what comes of those at `wanted` (B, P) alone, (B, P, D)."""
+        normed = self.norm_attention(x)
+        x = at(x, wanted) + self.attention(at(normed, wanted), normed)
+        return x + self.mlp(self.norm_mlp(x))
+
+
+def _blocks(layers: nn.ModuleList) -> list[Block]:
+    return cast(list[Block], list(layers))
+
+
+def at(x: Tensor, place: Tensor) -> Tensor:
+    """Rows of x (B, N, D) at places (B, P), (B, P, D)."""
+    return x.gather(1, place[..., None].expand(-1, -1, x.shape[-1]))
 
 
 class MaskedTransformer(nn.Module):
@@ -146,11 +180,27 @@ class MaskedTransformer(nn.Module):
 
         `wanted` (M,) of all B * N: of these tokens only, (M, K + 1), in training.
         """
+        pad = tokens == self.vocabulary.pad
+        place = torch.arange(tokens.shape[1], device=tokens.device)[None].expand_as(tokens)
+        x = self.embed(tokens, place, executed)
+        source = self.source(condition)
+        for block in self.cross:
+            x = block(x, source)
+        allowed = ~pad if bool(pad.any()) else None
+        for block in self.selfs[:-1]:
+            x = block(x, allowed=allowed)
+        for block in self.selfs[-1:]:  # what nobody asks for need not go through the last one
+            x = block(x, allowed=allowed, wanted=wanted)
+        if wanted is not None and not self.selfs:
+            x = x.flatten(0, 1)[wanted]
+        return self.head(self.norm_out(x)).float()
+
+    def embed(self, tokens: Tensor, place: Tensor, executed: Tensor) -> Tensor:
+        """Tokens (B, M) at their places (B, M) of the plan, (B, M, D). With `local`: the whole plan, in order."""
         vocabulary = self.vocabulary
         special = tokens >= vocabulary.codes
         x = self.embed_code(self.code_vectors[tokens.masked_fill(special, 0)] / self.code_scale)
         x = torch.where(special[..., None], self.embed_special[(tokens - vocabulary.codes).clamp_min(0)], x)
-        place = torch.arange(tokens.shape[1], device=tokens.device)[None].expand_as(tokens)
         if self.embed_index is not None:
             x = x + self.embed_index[place]
         if self.config.time != "absolute":
@@ -159,16 +209,37 @@ class MaskedTransformer(nn.Module):
         if self.local is not None:
             known = x.masked_fill((tokens == vocabulary.pad)[..., None], 0.0)  # [PAD] tells nobody anything
             x = x + self.local(known.transpose(1, 2)).transpose(1, 2)
-        source = self.norm_condition(self.embed_condition(condition) + self.embed_frame)
-        for block in self.cross:
-            x = block(x, source)
-        allowed = None
-        if bool((tokens == vocabulary.pad).any()):
-            allowed = tokens != vocabulary.pad
-        for block in self.selfs[:-1]:
-            x = block(x, allowed=allowed)
-        for block in self.selfs[-1:]:  # what nobody asks for need not go through the last one
-            x = block(x, allowed=allowed, wanted=wanted)
-        if wanted is not None and not self.selfs:
-            x = x.flatten(0, 1)[wanted]
+        return x
+
+    def source(self, condition: Tensor) -> Tensor:
+        """What tokens attend to of a condition (B, H, C), (B, H, D)."""
+        return self.norm_condition(self.embed_condition(condition) + self.embed_frame)
+
+    # --- acting: what `forward` does in one go, in the steps that a plan repeats (`model/reading.py`) --------------
+
+    @graph
+    def keys_values(self, condition: Tensor) -> Tensor:
+        """What every pass reads of the condition (B, H, C): (B, cross layers, 2 heads, H, d)."""
+        source = self.source(condition)
+        return torch.stack([block.keys_values(source) for block in _blocks(self.cross)], dim=1)
+
+    @graph
+    def read(self, tokens: Tensor, place: Tensor, executed: Tensor, keys_values: Tensor) -> Tensor:
+        """Tokens (B, M) at places (B, M) after the cross-attention layers, (B, M, D).
+
+        So far a token knows itself, its place and the condition, and nothing of other tokens (`local` aside).
+        """
+        x = self.embed(tokens, place, executed)
+        for index, block in enumerate(_blocks(self.cross)):
+            x = block.across(x, keys_values[:, index])
+        return x
+
+    @logits
+    @graph
+    def answer(self, x: Tensor, wanted: Tensor) -> Tensor:
+        """All tokens as they were read (B, N, D) to the logits of those at places `wanted` (B, P), (B, P, K + 1)."""
+        blocks = _blocks(self.selfs)
+        for block in blocks[:-1]:
+            x = block(x)
+        x = blocks[-1].among(x, wanted) if blocks else at(x, wanted)
         return self.head(self.norm_out(x)).float()

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from mgp.config import fraction, positive
 from mgp.errors import ConfigError
+from mgp.graph import graph
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,7 @@ class UNet(nn.Module):
         self.grow = nn.ModuleList(nn.ConvTranspose1d(w, w, 4, stride=2, padding=1) for w in reversed(widths[:-1]))
         self.out = nn.Sequential(convolution(widths[0], widths[0], config), nn.Conv1d(widths[0], actions, 1))
 
+    @graph
     def forward(self, x: Tensor, step: Tensor, condition: Tensor, interval: Tensor | None = None) -> Tensor:
         length = x.shape[1]
         embedded = self.step(step.expand(len(x)))

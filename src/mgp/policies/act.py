@@ -19,6 +19,7 @@ from mgp.config import Sampling, TrainingConfig, not_negative, positive
 from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch
 from mgp.errors import ConfigError
+from mgp.graph import graph
 from mgp.model.postnorm import PostNorm
 from mgp.policies.base import Chunk, Frame, Memory
 from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig, released
@@ -135,6 +136,7 @@ class ACT(LearnedPolicy):
         mean, logarithm = self.style_out(x[:, 0]).float().chunk(2, dim=-1)
         return mean, logarithm
 
+    @graph
     def forward(self, condition: Tensor, latent: Tensor) -> Tensor:
         """The condition (B, H, C) and a latent (B, Z) to normalised actions (B, T, A)."""
         x = torch.cat([self.embed_latent(latent)[:, None], self.embed_condition(condition)], dim=1) + self.embed_place

@@ -51,6 +51,7 @@ class Memory:
 
     seeds: tuple[int, ...]
     last: np.ndarray  # (B, A) the last command each robot was given; the driver writes it down
+    traced: bool = field(default=True, kw_only=True)  # whether a record is made for `Policy.trace`; it grows
     committed: Committed | None = field(default=None, kw_only=True)  # the driver's too; None: nothing runs meanwhile
 
 
@@ -102,11 +103,7 @@ class Policy(ABC):
         return None
 
     def trace(self, memory: Memory, episode: int) -> PlanTrace | None:
-        """The record of one episode, for policies that keep a plan."""
-        return None
-
-    def forget_trace(self, memory: Memory) -> None:
-        """Drop the record, not the plan: for who drives without an end and never asks for it."""
+        """The record of one episode, for policies that keep a plan, if its memory is `traced`."""
         return None
 
     def reset(self, seeds: Sequence[int] = (0,)) -> Driver:

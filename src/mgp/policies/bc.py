@@ -15,6 +15,7 @@ from torch import Tensor
 from mgp.config import Sampling, TrainingConfig, positive
 from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch
+from mgp.graph import graph
 from mgp.model.encoders.state import mlp
 from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig
 from mgp.policies.learned import Figures, LearnedPolicy, Stage
@@ -43,6 +44,7 @@ class BC(LearnedPolicy):
         self.encoder = self.make_encoder()
         self.head = mlp((self.condition_width, *options.hidden, options.chunk * spec.action))
 
+    @graph
     def forward(self, condition: Tensor) -> Tensor:
         """The condition (B, H, C) to normalised actions (B, T, A)."""
         return self.head(condition.flatten(1)).float().unflatten(1, (self.window, self.spec.action))

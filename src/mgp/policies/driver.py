@@ -48,9 +48,11 @@ class Driver:
     joins when it is there.
     """
 
-    def __init__(self, policy: Policy, seeds: Sequence[int]):
+    def __init__(self, policy: Policy, seeds: Sequence[int], trace: bool = False):
+        """`trace`: a record is made for `policy.trace`."""
         self.policy = policy
         self.memory = policy.begin(seeds)
+        self.memory.traced = trace
         self.histories = [History(policy.history, policy.first) for _ in seeds]
         self.chunk: Chunk | None = None
         self.taken = 0  # actions of the chunk that were run, or passed before it came

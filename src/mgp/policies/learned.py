@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +25,9 @@ from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch, Looks, Source, Windows
 from mgp.errors import ConfigError, ObservationError, UnknownNameError
 from mgp.model.encoders.state import mlp
+from mgp.model.kept import Kept
 from mgp.model.observation import ObservationEncoder, fit_normalizer
+from mgp.policies.acting import acting
 from mgp.policies.base import Chunk, Frame, Memory, Policy, check_observation
 from mgp.policies.config import PolicyConfig, RunConfig
 
@@ -49,6 +51,7 @@ class Stage:
 @dataclass
 class LearnedMemory(Memory):
     generators: tuple[torch.Generator, ...] = ()  # one an episode, so that a batch equals its rows alone
+    kept: Kept = field(default_factory=Kept)  # features of the frames that the last plan saw
 
 
 def merged(memories: Sequence[Memory]) -> LearnedMemory:
@@ -67,6 +70,7 @@ class LearnedPolicy(nn.Module, Policy):
 
     Config: ClassVar[type[PolicyConfig]]
     window: int  # T + past: actions of a training window, of which `past` lie before its newest frame
+    engine: str = "torch"  # who computes its `@graph` functions (`mgp.engines`)
 
     def __init__(self, config: RunConfig, spec: DataSpec):
         super().__init__()
@@ -140,13 +144,18 @@ class LearnedPolicy(nn.Module, Policy):
         """Loss of one step and figures for the log; everything random comes from the generator (on the CPU)."""
         raise NotImplementedError
 
-    def condition(self, looks: Looks, generator: torch.Generator | None = None) -> Tensor:
-        """Observations to the condition (B, H, C); with a generator, noisy as training wants it."""
+    def condition(
+        self, looks: Looks, generator: torch.Generator | None = None, memory: LearnedMemory | None = None
+    ) -> Tensor:
+        """Observations to the condition (B, H, C); with a generator, noisy as training wants it.
+
+        With a memory, frames that the last plan saw are not encoded again.
+        """
         noise = None
         if generator is not None:
             noise = self.encoder.noise(looks, self.config.augmentation.state_noise, generator)
             noise = None if noise is None else noise.to(looks.which.device)
-        return self.encoder(looks, self.normalizer, noise)
+        return self.encoder(looks, self.normalizer, noise, None if memory is None else memory.kept)
 
     def normal_actions(self, actions: Tensor) -> Tensor:
         """Raw actions to [-1, 1], the demonstrated limits."""
@@ -172,7 +181,7 @@ class LearnedPolicy(nn.Module, Policy):
 
     @property
     def device(self) -> torch.device:
-        return next(self.parameters()).device
+        return self.normalizer.action_scale.device  # type: ignore[return-value]
 
     @property
     def label(self) -> str:
@@ -184,7 +193,7 @@ class LearnedPolicy(nn.Module, Policy):
         generators = tuple(keyed_generator(self.config.seed, int(seed)) for seed in seeds)
         return LearnedMemory(tuple(seeds), still, generators)
 
-    @torch.inference_mode()
+    @acting
     def plan(
         self, observation: Frame, memory: Memory, observed: np.ndarray | None = None, executed: int | None = None
     ) -> Chunk:
@@ -194,7 +203,7 @@ class LearnedPolicy(nn.Module, Policy):
         actions = np.repeat(self.holding(memory)[:, None], self.window - self.past, axis=1)  # (B, T, A)
         if looks is not None:
             generators = [one for one, there in zip(memory.generators, seen, strict=True) if there]
-            actions[seen] = self.predict(self.condition(looks), generators).cpu().numpy()
+            actions[seen] = self.predict(self.condition(looks, memory=memory), generators).cpu().numpy()
         return Chunk(actions, self.execution_horizon)
 
     def together(self, memories: Sequence[Memory]) -> Memory | None:

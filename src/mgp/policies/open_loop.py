@@ -17,6 +17,7 @@ from mgp.data.augmentation import draw_warps
 from mgp.data.demonstrations import Demonstrations
 from mgp.data.windows import Batch, Sample, Source, Windows
 from mgp.model.unet import UNetConfig
+from mgp.policies.acting import acting
 from mgp.policies.base import Chunk, Frame, Memory
 from mgp.policies.denoising import METHOD, PAPER, PAPER_UNET
 from mgp.policies.diffusion import Diffusion, DiffusionConfig
@@ -77,7 +78,7 @@ class OpenLoop(Diffusion):
             **vars(super().begin(seeds)), plans=plans, planned=np.zeros(batch, bool), steps=np.zeros(batch, int)
         )
 
-    @torch.inference_mode()
+    @acting
     def plan(
         self, observation: Frame, memory: Memory, observed: np.ndarray | None = None, executed: int | None = None
     ) -> Chunk:
@@ -88,7 +89,7 @@ class OpenLoop(Diffusion):
         looks, new = self.look(observation, memory, arrived & ~memory.planned)
         if looks is not None:
             generators = [one for one, there in zip(memory.generators, new, strict=True) if there]
-            memory.plans[new] = self.predict(self.condition(looks), generators).cpu().numpy()
+            memory.plans[new] = self.predict(self.condition(looks, memory=memory), generators).cpu().numpy()
             memory.planned |= new
         actions = np.repeat(self.holding(memory)[:, None], self.window, axis=1)  # (B, T, A)
         for row in np.flatnonzero(memory.planned):

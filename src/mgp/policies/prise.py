@@ -20,9 +20,11 @@ from mgp.config import Sampling, TrainingConfig, not_negative, positive
 from mgp.data.demonstrations import Demonstrations
 from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch, Source, Trajectories, recorded
+from mgp.graph import graph
 from mgp.model.encoders.state import mlp
 from mgp.model.gpt import GPT, GPTConfig
 from mgp.model.state_codes import StateCodes
+from mgp.policies.acting import acting
 from mgp.policies.base import Chunk, Frame, Memory
 from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig, released
 from mgp.policies.learned import Figures, LearnedMemory, LearnedPolicy, Stage
@@ -127,6 +129,7 @@ class PRISE(LearnedPolicy):
         strings = [part.tolist() for part in torch.cat(codes).split(demonstrations.lengths.tolist())]
         return self.skills.learn(strings)
 
+    @graph
     def states(self, condition: Tensor) -> Tensor:
         """The condition (B, H, C) to the latent state (B, D)."""
         return self.gpt(self.embed(condition))[:, -1].float()
@@ -162,7 +165,7 @@ class PRISE(LearnedPolicy):
     def begin(self, seeds: Sequence[int]) -> SkillMemory:
         return SkillMemory(**vars(super().begin(seeds)), pending=[[] for _ in seeds])
 
-    @torch.inference_mode()
+    @acting
     def plan(
         self, observation: Frame, memory: Memory, observed: np.ndarray | None = None, executed: int | None = None
     ) -> Chunk:
@@ -173,7 +176,7 @@ class PRISE(LearnedPolicy):
             rows = np.flatnonzero(seen)
             pending = [memory.pending[row] for row in rows]
             generators = [memory.generators[row] for row in rows]
-            actions[seen] = self._run(self.condition(looks), generators, pending).cpu().numpy()
+            actions[seen] = self._run(self.condition(looks, memory=memory), generators, pending).cpu().numpy()
         return Chunk(actions, 1)
 
     def predict(self, condition: Tensor, generators: Sequence[torch.Generator]) -> Tensor:

@@ -20,6 +20,7 @@ from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch
 from mgp.errors import ConfigError
 from mgp.extras import needed
+from mgp.graph import graph
 from mgp.model.gpt import GPT, Cache, GPTConfig
 from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig, released
 from mgp.policies.learned import Figures, Stage
@@ -97,6 +98,7 @@ class Autoencoder(nn.Module):
         vectors, tokens = self.quantizer(self.encoder(self.convs(self.embed(actions))))
         return vectors, tokens.long()
 
+    @graph
     def decoded(self, vectors: Tensor) -> Tensor:
         """Quantised vectors (B, N, D) to actions (B, T, A): places without content ask them."""
         places = vectors.new_zeros(len(vectors), self.chunk, vectors.shape[-1])

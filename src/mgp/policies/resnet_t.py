@@ -18,6 +18,7 @@ from torch.distributions import Categorical, Independent, MixtureSameFamily, Nor
 from mgp.config import Sampling, TrainingConfig, not_negative, positive
 from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch
+from mgp.graph import graph
 from mgp.model.encoders.state import mlp
 from mgp.model.gpt import GPT, GPTConfig
 from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig, released
@@ -104,6 +105,7 @@ class ResNetT(LearnedPolicy):
     def options(self) -> ResNetTConfig:
         return cast(ResNetTConfig, self.config.policy)
 
+    @graph
     def features(self, condition: Tensor) -> Tensor:
         """The condition (B, H, C) to a feature of each newest frame (B, history, D)."""
         tokens = self.embed(condition.unflatten(-1, (self.keys, -1))) + self.embed_key  # (B, H, keys, D)

@@ -17,6 +17,7 @@ from mgp.config import Sampling, TrainingConfig, not_negative, positive
 from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch
 from mgp.extras import needed
+from mgp.graph import graph
 from mgp.model.encoders.state import mlp
 from mgp.model.gpt import GPT, GPTConfig
 from mgp.policies.config import ABSOLUTE, AUGMENTATION, ENCODER, Method, PolicyConfig, RunConfig, released
@@ -142,6 +143,7 @@ class VQBeT(TokenPolicy):
         """Windows (B, past + T, ...) to the chunk of each frame (B, frames, T, ...)."""
         return torch.stack([actions[:, at : at + self.options.chunk] for at in range(self.past + 1)], dim=1)
 
+    @graph
     def features(self, condition: Tensor) -> Tensor:
         """The condition (B, H, C) to a feature of each newest frame (B, history, D)."""
         return self.gpt(self.embed(condition))[:, -self.history :]
@@ -154,6 +156,7 @@ class VQBeT(TokenPolicy):
             decoded = self.tokenizer.decode(codes)
         return decoded + offsets.gather(2, chosen).squeeze(2).sum(1)
 
+    @graph
     def logits(self, features: Tensor) -> Tensor:
         """(B, D) to (B, Q, K)."""
         return self.code_head(features).float().unflatten(-1, self.shape)

@@ -56,7 +56,11 @@ class Controller:
         """
         self.policy, self.robot, self.rate = policy, robot, float(rate)
         self.clock, self.guards, self.observers = clock or SystemClock(), guards or Guards(), observers
-        self.driver, self.watch, self.doubt = Driver(policy, [seed]), Watch(policy, self.guards), Doubt(alarm)
+        self.driver, self.watch, self.doubt = (
+            Driver(policy, [seed], trace=True),
+            Watch(policy, self.guards),
+            Doubt(alarm),
+        )
         worker = worker or Background(self.clock)
         self.planning = Planning(self.driver, worker, self.rate, mode, every, self.guards.failures)
         chosen = Limits.of(policy, self.rate) if limits == "demonstrated" else limits

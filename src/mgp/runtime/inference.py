@@ -76,23 +76,26 @@ class Inference:
     # --- in the thread --------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        import torch
+        from mgp.policies.acting import torch_threads
 
-        torch.set_num_threads(self.threads)  # holds for the thread that says it
-        while (jobs := self._next()) is not None:
-            now, plans = time.monotonic(), []
-            for job in jobs:
-                if job.future.cancelled():  # nobody waits for it any more
-                    continue
-                if job.driver is None:
-                    self._settle(job, job.work)
-                elif now > job.until:
-                    self._settle(job, lambda: False)
-                else:
-                    self.measures.waiting_seconds.add(now - job.since)
-                    plans.append(job)
-            if plans:
-                self._plan(plans)
+        with torch_threads(self.threads):  # holds for the thread that says it
+            while (jobs := self._next()) is not None:
+                self._work(jobs)
+
+    def _work(self, jobs: Sequence[_Job]) -> None:
+        now, plans = time.monotonic(), []
+        for job in jobs:
+            if job.future.cancelled():  # nobody waits for it any more
+                continue
+            if job.driver is None:
+                self._settle(job, job.work)
+            elif now > job.until:
+                self._settle(job, lambda: False)
+            else:
+                self.measures.waiting_seconds.add(now - job.since)
+                plans.append(job)
+        if plans:
+            self._plan(plans)
 
     def _next(self) -> list[_Job] | None:
         """All that waits, up to a batch; None at the end."""
@@ -130,7 +133,6 @@ class Inference:
             begin = time.perf_counter()
             chunk = driver.make()
             self._measure(begin, 1)
-        self.policy.forget_trace(driver.memory)
         if not np.isfinite(chunk.actions).all():
             driver.refuse()
             raise PlanError("the policy planned NaN or Inf; the plan before it stands")

@@ -15,11 +15,13 @@ import torch
 from torch import Tensor
 
 from mgp.errors import ObservationError
+from mgp.model.reading import chosen
 from mgp.model.transformer import Vocabulary
 from mgp.sampling.config import SamplingConfig
 from mgp.sampling.sampler import KNOWN, Generators, Refined, confidence_of, lowest, refine
 
-PlanLogits = Callable[[Tensor, Tensor], Tensor]  # (tokens (O, N), executed (O,)) to logits (O, N, V)
+# (tokens (O, N), places (O, P) of those that are asked about, executed (O,)) to logits (O, P, V)
+PlanLogits = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 # tokens that come next: weighted in the loss, regressed by the auxiliary head; by them a plan is called sure
@@ -34,7 +36,7 @@ class Edit(NamedTuple):
     confidence: Tensor  # (O, N) of these tokens
     rounds: Tensor  # (O, N) in how many rounds a token was masked
     before: Tensor  # (O, N) the plan it found
-    scores: Tensor  # (O, N) how sure those tokens were under the new observation
+    scores: Tensor  # (O, N) how sure those of its tokens that are pending were under the new observation
 
 
 class LongPlanner:
@@ -59,6 +61,7 @@ class LongPlanner:
         self.executed = 0  # tokens, the same for all episodes: they run in lock step
         self.frozen = 0  # tokens that stay: the executed, and those that will be begun before the plan is there
         self.before: tuple[Tensor, ...] = ()  # tokens, confidence and written before the last step
+        self.traced = True  # whether each step is written down
         self.log: list[dict[str, np.ndarray]] = []
 
     def step(self, logits_fn: PlanLogits, observed: Tensor, executed: int, frozen: int = 0) -> Tensor:
@@ -80,14 +83,15 @@ class LongPlanner:
             rewritten = masked.any(1)
             self.written[rewritten] = self.confidence[rewritten]
         self.before = before
-        self.log.append(
-            {
-                "executed": np.full(len(observed), min(self.executed, self.length)),
-                "tokens": self.tokens.cpu().numpy().copy(),
-                "confidence": self.confidence.cpu().numpy().copy(),
-                "masked": masked.cpu().numpy().astype(np.int8),
-            }
-        )
+        if self.traced:
+            self.log.append(
+                {
+                    "executed": np.full(len(observed), min(self.executed, self.length)),
+                    "tokens": self.tokens.cpu().numpy().copy(),
+                    "confidence": self.confidence.cpu().numpy().copy(),
+                    "masked": masked.cpu().numpy().astype(np.int8),
+                }
+            )
         return self.tokens.clone()  # the plan itself is not handed out, nor logged above
 
     def keep(self, count: int) -> None:
@@ -98,7 +102,7 @@ class LongPlanner:
             for old, new in zip(self.before, after, strict=True)
             if new is not None
         )
-        if self.log:  # it may have been dropped
+        if self.log:
             self.log[-1] |= {"tokens": self.tokens.numpy().copy(), "confidence": self.confidence.numpy().copy()}
 
     @property
@@ -169,17 +173,19 @@ class LongPlanner:
         # for itself, and then a stale plan looks sure.
         pending = torch.arange(self.length) >= self.frozen
         given = plan if self.config.see_pending else torch.where(pending, self.vocabulary.mask, plan)
-        posterior = confidence_of(self._logits(logits_fn, given), plan, self.alike)
-        return posterior, -posterior if self.config.scoring == "inverse" else posterior
+        asked = chosen(pending.expand_as(plan))
+        posterior = confidence_of(self._logits(logits_fn, given, asked), plan.gather(1, asked), self.alike)
+        scores = torch.where(pending, confidence.scatter(1, asked, posterior), confidence)
+        return scores, -scores if self.config.scoring == "inverse" else scores
 
-    def _logits(self, logits_fn: PlanLogits, tokens: Tensor) -> Tensor:
+    def _logits(self, logits_fn: PlanLogits, tokens: Tensor, asked: Tensor) -> Tensor:
         """Without [END]: an episode has a fixed horizon. In scoring as in drawing: all confidences are on one scale."""
-        logits = logits_fn(tokens, torch.full((len(tokens),), min(self.executed, self.length)))
-        return logits.index_fill(-1, torch.tensor([self.vocabulary.end]), -torch.inf)
+        executed = torch.full((len(tokens),), min(self.executed, self.length))
+        return logits_fn(tokens, asked, executed)[..., : self.vocabulary.end]
 
     def _refine(self, logits_fn: PlanLogits, tokens: Tensor, masked: Tensor, generators: Generators) -> Refined:
         return refine(
-            lambda current: self._logits(logits_fn, current),
+            lambda current, asked: self._logits(logits_fn, current, asked),
             tokens,
             masked,
             self.vocabulary.mask,

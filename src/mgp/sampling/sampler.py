@@ -11,10 +11,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from mgp.model.reading import chosen
+from mgp.model.transformer import at
 from mgp.sampling.schedule import mask_counts
 from mgp.tokenizer.codebook import code_distances
 
-LogitsFn = Callable[[Tensor], Tensor]  # tokens (B, N) with [MASK]s to logits (B, N, V)
+# tokens (B, N) with [MASK]s, and places (B, P) of those that are asked about, to logits (B, P, V)
+LogitsFn = Callable[[Tensor, Tensor], Tensor]
 Generators = Sequence[torch.Generator]  # one an episode, so that a batch equals its rows sampled alone
 
 KNOWN = float("inf")  # confidence of tokens that must not be picked for masking
@@ -26,11 +29,20 @@ class Refined(NamedTuple):
     rounds: Tensor  # (B, N) in how many rounds the token was masked
 
 
-def gumbel_max(logits: Tensor, temperature: float, generators: Generators) -> Tensor:
-    """Equation 3: argmax of logits / temperature + Gumbel noise; temperature 0 is the plain argmax."""
+def gumbel_max(
+    logits: Tensor, temperature: float, generators: Generators, part: tuple[Tensor, int] | None = None
+) -> Tensor:
+    """Equation 3: argmax of logits / temperature + Gumbel noise; temperature 0 is the plain argmax.
+
+    `part`: the logits are those at places (B, P) of N. The noise is drawn for all N: what an episode draws must not
+    depend on how many places its neighbours ask about.
+    """
     if temperature == 0:
         return logits.argmax(-1)
-    uniform = torch.stack([torch.rand(logits.shape[1:], generator=g) for g in generators]).to(logits.device)
+    shape = logits.shape[1:] if part is None else (part[1], logits.shape[-1])
+    uniform = torch.stack([torch.rand(shape, generator=g) for g in generators]).to(logits.device)
+    if part is not None:
+        uniform = at(uniform, part[0])
     noise = -torch.log(-torch.log(uniform.clamp(1e-10, 1 - 1e-7)))
     return (logits / temperature + noise).argmax(-1)
 
@@ -55,13 +67,15 @@ def confidence_of(logits: Tensor, tokens: Tensor, alike: Tensor | None = None) -
     A codebook has many near-duplicates, among which the probability of one action is divided; with `alike` (K, K) it
     is added up again.
     """
-    probability = logits.softmax(-1)
-    covered = tokens < logits.shape[-1]
-    own = probability.gather(-1, tokens.masked_fill(~covered, 0)[..., None]).squeeze(-1) * covered
-    if alike is None:
-        return own
-    shared = (probability[..., : len(alike)] * alike[tokens.clamp_max(len(alike) - 1)]).sum(-1)
-    return torch.where(tokens < len(alike), shared, own)
+    probability, width = logits.softmax(-1), logits.shape[-1]
+    if alike is not None:
+        codes = alike.shape[0]
+        near = alike[tokens.clamp_max(codes - 1)]  # (B, N, K)
+        shared = torch.linalg.vecdot(probability[..., :codes], near)
+        if codes == width:
+            return shared * (tokens < width)
+    own = probability.gather(-1, tokens.clamp_max(width - 1)[..., None]).squeeze(-1) * (tokens < width)
+    return own if alike is None else torch.where(tokens < codes, shared, own)
 
 
 def lowest(confidence: Tensor, count: Tensor) -> Tensor:
@@ -91,12 +105,14 @@ def refine(
     times = torch.zeros_like(tokens)
     for i in range(rounds):
         hidden = masked if i == 0 else lowest(confidence, counts[:, i])
-        logits = logits_fn(torch.where(hidden, mask_token, tokens))
+        asked = chosen(hidden)  # (B, P)
+        logits = logits_fn(torch.where(hidden, mask_token, tokens), asked)  # (B, P, V)
         if forbidden:
             logits = logits.clone()
             logits[..., list(forbidden)] = -torch.inf
-        drawn = gumbel_max(logits, temperature, generators)
-        tokens = torch.where(hidden, drawn, tokens)
-        confidence = torch.where(hidden, confidence_of(logits, drawn, alike), confidence)
+        drawn = gumbel_max(logits, temperature, generators, (asked, tokens.shape[1]))
+        sure = confidence_of(logits, drawn, alike)
+        tokens = torch.where(hidden, tokens.scatter(1, asked, drawn), tokens)
+        confidence = torch.where(hidden, confidence.scatter(1, asked, sure), confidence)
         times = times + hidden
     return Refined(tokens, confidence, times)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from mgp.graph import graph
 
 RESIDUAL_BLOCKS, DILATION_GROWTH = 2, 3  # of each stage, as in the lineage
 
@@ -69,7 +73,12 @@ class Decoder(nn.Module):
         self.patch = nn.ConvTranspose1d(inner, action_dim, 2**stages, stride=2**stages) if linear_path else None
         if self.patch is not None:
             nn.init.orthogonal_(self.patch.weight.view(inner, -1))
+        # tokens on either side that an action depends on: a stage works at twice the rate of the one before
+        widest = sum(DILATION_GROWTH**i for i in range(RESIDUAL_BLOCKS))
+        rates = [2.0**stage for stage in range(stages)]
+        self.reach = math.ceil(1 + sum(widest / rate + 0.5 / rate for rate in rates) + 0.5**stages)
 
+    @graph
     def forward(self, latents: Tensor) -> Tensor:
         out = self.stack(latents)
         return out if self.patch is None else self.patch(latents) + out

@@ -88,6 +88,12 @@ class ActionTokenizer(nn.Module):
             )
         return self.decode_vectors(self.codebook.lookup(tokens))
 
+    def decode_from(self, tokens: Tensor, first: int) -> Tensor:
+        """The actions of tokens (B, N) from the one at `first` on, as `decode` gives them, without decoding all."""
+        # as few lengths as can be: an engine prepares itself for each
+        start = max(min(first, tokens.shape[1]) - self.decoder.reach, 0) // 8 * 8
+        return self.decode(tokens[:, start:])[:, (first - start) * self.config.actions_per_token :]
+
     def decode_vectors(self, vectors: Tensor) -> Tensor:
         """Code vectors (B, N, D) to actions (B, T, A)."""
         return self.decoder(vectors.transpose(1, 2)).transpose(1, 2)

@@ -160,7 +160,7 @@ class Trainer:
         half = stage.autocast and (training.precision == "bf16" or has_bf16(self.device))
         with torch.random.fork_rng():
             torch.manual_seed(keyed_generator(*key, 1).initial_seed())  # dropout draws from the default generator
-            # in full precision: of the tokens of warped actions, bfloat16 took nine in ten for another code
+            # in full precision: what is learned is not to be rounded before it is learned
             batch = source.draw(-(-stage.batch // self.world), generator).to(self.device)
             with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
                 loss, figures = self.policy.loss(stage, batch, generator)

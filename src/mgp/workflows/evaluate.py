@@ -7,6 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from mgp.config import Sampling
+from mgp.engines import AUTO, REFERENCE
+from mgp.engines.folder import choose
 from mgp.envs import check_env, is_env
 from mgp.envs.base import DISTURBANCES
 from mgp.errors import ConfigError
@@ -29,6 +31,7 @@ def evaluate_run(
     record: int = 1,
     env_name: str | None = None,
     options: Mapping[str, Any] | None = None,
+    engine: str = AUTO,
 ) -> Evaluation:
     """Success on unseen episodes; `sampling` and `options` (of the environment) may differ from the training's.
 
@@ -54,9 +57,12 @@ def evaluate_run(
                 f"option {name} = {other[name]!r}: the policy was trained with {run.spec.options.get(name)!r} and would"
                 f" see other observations; only {', '.join(DISTURBANCES)} may differ, or train with --option {name}=..."
             )
+    device = str(pick_device(device))
+    chosen = choose(run.policy_checkpoint, engine) if device == "cpu" else engine
+    computed = {} if chosen in (AUTO, REFERENCE) else {"engine": chosen}
     origin = {"trained_on": config.task.name} if task != config.task.name else {}
     result = evaluate(
-        run.loader(str(pick_device(device)), **changes),
+        run.loader(device, chosen, **changes),
         task,
         config.task.observation,
         {**run.spec.options, **other},
@@ -66,7 +72,8 @@ def evaluate_run(
         variant={key: value for key, value in changes.items() if key != "variant"}
         | {key: value for key, value in asdict(sampling).items() if key in ("temperature", "refine_steps")}
         | other
-        | origin,
+        | origin
+        | computed,
         training_seed=config.seed,
         training_minutes=run.minutes,
         missing=missing,
@@ -74,7 +81,8 @@ def evaluate_run(
         latency=latency,
         record=record,
     )
-    result.save(run.folder / "eval" / f"{_label(task if origin else '', changes | other | conditions)}-seed{seed}.json")
+    label = _label(task if origin else "", changes | other | conditions | computed)
+    result.save(run.folder / "eval" / f"{label}-seed{seed}.json")
     return result
 
 
@@ -95,7 +103,7 @@ def describe(result: Evaluation) -> str:
         lines.append(f"  {result.overlap}")
     for one in result.latency:
         lines.append(
-            f"  {one['threads']} thread(s): {one['policy']['replan']:.2f} ms a replan,"
+            f"  {one.get('engine', REFERENCE)}, {one['threads']} thread(s): {one['policy']['replan']:.2f} ms a replan,"
             f" {one['policy']['step']:.2f} a step, {one['policy']['sequence']:.0f} a sequence (policy only);"
             f" with observation {one['with_observation']['step']:.2f} a step"
             + ("" if one.get("idle") else "; the machine was not seen to be idle: no latency to compare")

@@ -9,6 +9,7 @@ import numpy as np
 
 from mgp.config import Sampling
 from mgp.data.demonstrations import Demonstrations
+from mgp.engines import AUTO
 from mgp.errors import ConfigError
 from mgp.evaluation.open_loop import FIGURES, PICTURE, SHOWN, Follow, OpenLoop, follow, open_loop
 from mgp.runs import Run, load_policy, pick_device
@@ -24,11 +25,11 @@ def held_out_of(run: Run, data: Path | None = None) -> tuple[Demonstrations, lis
     return held_out(run.config.task, data or run.data)
 
 
-def evaluate_held_out(run: Run, sampling: Sampling | None = None, device: str = "cpu") -> OpenLoop:
+def evaluate_held_out(run: Run, sampling: Sampling | None = None, device: str = "cpu", engine: str = AUTO) -> OpenLoop:
     """Writes RUN/eval/open-loop.json and a picture of the first held-out episode beside it."""
     demonstrations, episodes = held_out_of(run)
     changes = asdict(sampling) if sampling else {}
-    policy = load_policy(run.policy_checkpoint, str(pick_device(device)), **changes)
+    policy = load_policy(run.policy_checkpoint, str(pick_device(device)), engine, **changes)
     result = open_loop(policy, demonstrations, episodes)
     result.save(run.folder / "eval" / FIGURES)
     draw(follow(policy, demonstrations, episodes[0]), run.folder / "eval" / PICTURE)

@@ -21,6 +21,7 @@ START_REACH, START_HEIGHT = 0.17, 0.08  # metres from the pan axis and above the
 # Of the fingertip site; the finger itself ends 6 mm lower. A cap is at 0.036, counts as pressed at 0.030 and stops at
 # 0.026: the target lies below the stop, so that a few millimetres of error still press.
 PRESS_HEIGHT = 0.0245
+FURTHEST = 0.246  # metres from the rail that a button may be, straight ahead: over it the arm is nearly stretched
 
 
 class RailPath(Path):
@@ -49,11 +50,29 @@ def demonstrate(
 ) -> np.ndarray:
     """Actions (T, 6) that press the buttons at `places` in that order, from the present pose."""
     position, yaw = carriage
-    s = rail.nearest(*position)
-    s += rail.LENGTH * round((yaw - rail.pose(s)[2]) / (2 * np.pi))
+    s = _unwrapped(rail.nearest(*position), yaw)
     out = tip[:2] - position
     path = RailPath(np.array([s, np.hypot(*out), np.arctan2(out[1], out[0]) - yaw, tip[2]]))
     path.stay(int(random.integers(3, 8)))
+    return _press(path, places, random)
+
+
+def go_on(
+    places: Sequence[tuple[float, float]],
+    target: np.ndarray,
+    carriage: tuple[np.ndarray, float],
+    random: np.random.Generator,
+) -> np.ndarray:
+    """Actions (T, 6) from what was last commanded, (5,) as `Controller.target`, to buttons that have moved."""
+    x, y, height, heading, _ = target
+    now = _unwrapped(rail.nearest(*carriage[0]), carriage[1])
+    s = now + rail.shorter(now, rail.behind(x, y, heading))
+    base_x, base_y, yaw = rail.pose(s)
+    path = RailPath(np.array([s, np.hypot(x - base_x, y - base_y), _wrap(heading - yaw), height]))
+    return _press(path, places, random)
+
+
+def _press(path: RailPath, places: Sequence[tuple[float, float]], random: np.random.Generator) -> np.ndarray:
     speed = random.uniform(0.27, 0.33)
     for place in places:
         target = np.array(place) + random.uniform(-0.005, 0.005, 2)
@@ -70,14 +89,27 @@ def demonstrate(
 
 
 def _station(now: float, target: np.ndarray, random: np.random.Generator) -> tuple[float, float, float]:
-    """Where to stop for a button, the nearer of the two sides it can be reached from: (s, reach, angle)."""
+    """Where to stop for a button, the nearer of the sides it can be reached from: (s, reach, angle)."""
     sides = (rail.nearest(np.copysign(rail.HALF, target[0]), target[1]),
              rail.nearest(target[0], np.copysign(rail.HALF, target[1])))  # fmt: skip
-    ways = [rail.shorter(now, side) for side in sides]
+    ways = [
+        rail.shorter(now, side)
+        for side, across in zip(sides, np.abs(target), strict=True)
+        if rail.HALF - across < FURTHEST
+    ]
     stop = now + min(ways, key=abs) + random.uniform(-0.03, 0.03)
     x, y, yaw = rail.pose(stop)
     out = target - [x, y]
-    return stop, float(np.hypot(*out)), float((np.arctan2(out[1], out[0]) - yaw + np.pi) % (2 * np.pi) - np.pi)
+    return stop, float(np.hypot(*out)), _wrap(np.arctan2(out[1], out[0]) - yaw)
+
+
+def _unwrapped(s: float, yaw: float) -> float:
+    """The same place on the rail, with the turns that the carriage has made, as its rotation tells."""
+    return s + rail.LENGTH * round((yaw - rail.pose(s)[2]) / (2 * np.pi))
+
+
+def _wrap(angle: float) -> float:
+    return float((angle + np.pi) % (2 * np.pi) - np.pi)
 
 
 def _action(s: float, reach: float, angle: float, height: float) -> np.ndarray:

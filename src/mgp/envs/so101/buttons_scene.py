@@ -16,12 +16,14 @@ HALF_SIDE = 0.40  # of the table; its top is z = 0
 PLACES = ((0.20, -0.20), (0.20, 0.20), (-0.20, 0.20), (-0.20, -0.20))  # of the buttons, counter-clockwise
 BUTTONS = tuple(f"button{i}" for i in range(len(PLACES)))
 BASE_HEIGHT = 0.035  # of the arm's base on the carriage
+PLATE, PLATE_HALF, PLATE_HEIGHT = "plate", 0.27, 0.001  # thin: to a depth camera it is the table
 CAMERA = "overview"
 # From above the middle: the arm comes from outside, so that at each button it leaves the inner half of the ring free.
 CLOUD_CAMERA = Camera.looking((0.0, -0.001, 0.75), (0.0, 0.0, 0.0), 84.0)
 PICTURE_CAMERA = Camera.looking((0.62, -0.95, 0.85), (0.03, -0.07, 0.02), 45.0)
 WORKSPACE = Workspace((-0.385, -0.385), (0.385, 0.385, 0.45), 0.0)  # the rail is outside
 WOOD, STEEL, DARK = (0.80, 0.72, 0.62, 1.0), (0.55, 0.57, 0.60, 1.0), (0.30, 0.31, 0.34, 1.0)
+PALE = (0.90, 0.89, 0.86, 1.0)
 
 
 def empty_scene(name: str) -> mujoco.MjSpec:
@@ -47,10 +49,14 @@ def add_box(body: mujoco.MjsBody, name: str, size: tuple, pos: tuple, rgba: tupl
     )
 
 
-def build() -> mujoco.MjModel:
+def build(plate: bool = False) -> mujoco.MjModel:
+    """`plate`: the buttons stand on one, for the eye only."""
     spec = empty_scene("buttons")
     add_camera(spec, CLOUD_CAMERA)
     add_box(spec.worldbody, "table", (HALF_SIDE, HALF_SIDE, 0.01), (0, 0, -0.01), WOOD, touched=True)
+    if plate:
+        half = (PLATE_HALF, PLATE_HALF, PLATE_HEIGHT / 2)
+        add_box(spec.worldbody, PLATE, half, (0, 0, PLATE_HEIGHT / 2), PALE)
     _add_rail(spec)
     _add_carriage(spec)
     for name, (x, y) in zip(BUTTONS, PLACES, strict=True):

@@ -102,6 +102,11 @@ class Controller:
         joints, _ = self.geometry.solve(*self.base.pose(), self._target[:3], self._target[3])
         self.data.qpos[self._qpos] = self.data.ctrl[self._ctrl] = [*joints, gripper_angle(self._target[4])]
 
+    @property
+    def target(self) -> np.ndarray:
+        """(5,) x, y, z, yaw and gripper that were last commanded."""
+        return self._target
+
     def advance(self, action: np.ndarray) -> None:
         """One control step of physics."""
         before = self._target

@@ -12,7 +12,7 @@ import numpy as np
 
 from mgp.envs.base import Observation, RobotEnv
 from mgp.envs.camera import Camera
-from mgp.envs.checks import check_range, checked_action, cloud_options, observation_space
+from mgp.envs.checks import check_range, checked_action, cloud_options, observation_space, refuse_reset_options
 from mgp.envs.so101.buttons_scene import CAMERA
 from mgp.envs.so101.cloud import ColourCaster, Thing
 from mgp.envs.so101.controller import ACTION_HIGH, ACTION_LOW, Base, Controller
@@ -81,6 +81,9 @@ class So101Env(RobotEnv):
     def start(self, random: np.random.Generator) -> None:
         """Lay out an episode; the data are those of a fresh world."""
 
+    def before_step(self, step: int) -> None:
+        """For scenes that are shifted: called before control step `step` (1 is the first) is simulated."""
+
     @abstractmethod
     def judge(self) -> tuple[float, bool, bool, dict[str, Any]]:
         """After a control step: (reward, terminated, success, further info)."""
@@ -91,7 +94,7 @@ class So101Env(RobotEnv):
 
     @abstractmethod
     def plan(self, random: np.random.Generator) -> np.ndarray:
-        """A demonstration (T, 6) for the present episode."""
+        """A demonstration (T, 6) from now to the end of the present episode."""
 
     def robot_state(self) -> np.ndarray:
         """Fingertip position first; see `Controller.state`."""
@@ -99,10 +102,12 @@ class So101Env(RobotEnv):
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Observation, dict]:
         """Without a seed the next one is drawn from the generator of the last seeded reset, as Gymnasium asks."""
+        refuse_reset_options(self.name, options)
         gym.Env.reset(self, seed=seed)
         self._seed = seed if seed is not None else int(self.np_random.integers(2**31))
         random = np.random.default_rng(self._seed)
         mujoco.mj_resetData(self.model, self.data)
+        self.shifted_at = None
         self.start(random)
         mujoco.mj_forward(self.model, self.data)
         self._expert_seed = int(random.integers(2**31))
@@ -114,7 +119,9 @@ class So101Env(RobotEnv):
         if self._steps >= self.horizon or self._over:
             why = "end" if self._over else f"horizon of {self.horizon}"
             raise SimulationError(f"{self.name} was stepped past its {why}; call reset first")
-        self.controller.advance(checked_action(self.name, action, 6))
+        action = checked_action(self.name, action, 6)
+        self.before_step(self._steps + 1)
+        self.controller.advance(action)
         self._steps += 1
         reward, terminated, success, info = self.judge()
         self._over = terminated
@@ -131,14 +138,21 @@ class So101Env(RobotEnv):
         return {self.observation: image, "state": state}
 
     def expert(self) -> Callable[[], np.ndarray]:
-        """A demonstration planned when it is first asked, the same one for the same episode."""
-        actions: list[np.ndarray] = []
+        """A demonstration planned when it is first asked, the same one for the same episode.
+
+        When the scene has been shifted the rest is planned anew, from where the robot is.
+        """
+        actions: np.ndarray | None = None
+        random: np.random.Generator | None = None
+        began, shifted_at = 0, None
 
         def act() -> np.ndarray:
+            nonlocal actions, random, began, shifted_at
             self._check_started("asked for its expert's action")
-            if not actions:
-                actions.extend(self.plan(np.random.default_rng([EXPERT_STREAM, self._expert_seed])))
-            return actions[min(self._steps, len(actions) - 1)]
+            if actions is None or shifted_at != self.shifted_at:
+                random = random or np.random.default_rng([EXPERT_STREAM, self._expert_seed])
+                actions, began, shifted_at = self.plan(random), self._steps, self.shifted_at
+            return actions[min(self._steps - began, len(actions) - 1)]
 
         return act
 

@@ -38,4 +38,4 @@ def so101_look(kind: str, oracle: ColourCaster, workspace: Workspace, noise: flo
 
 
 def _is_backdrop(name: str) -> bool:
-    return name == "table" or name.startswith("rail")
+    return name in ("table", "plate") or name.startswith("rail")

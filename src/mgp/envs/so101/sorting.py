@@ -1,10 +1,13 @@
 """Sorting by a cue: a lamp shows for a moment into which of two baskets the towel belongs.
 
 The lamp is lit red or blue for the first steps and dark from then on, so that no later observation tells the basket.
+In `towel-nudged` somebody shifts the towel after that (towel_nudge.py): the basket is only in the past, the place only
+in the present.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +19,14 @@ from mgp.envs.so101.button import COLOURS
 from mgp.envs.so101.cloud import INTO, Thing, circle, plate
 from mgp.envs.so101.controller import FixedBase, action_of
 from mgp.envs.so101.env import So101Env
-from mgp.envs.so101.sorting_expert import START, demonstrate
+from mgp.envs.so101.sorting_expert import START, demonstrate, go_on
+from mgp.envs.so101.towel_nudge import TowelNudge
 from mgp.errors import UnknownNameError
 
-TASKS = ("towel",)
+TASKS = ("towel", "towel-nudged")
 CUES = ("red", "blue")
 ACTIONS = So101Env.actions
-HORIZON = 150
+HORIZONS = {"towel": 150, "towel-nudged": 180}  # whoever has gone to the old place needs time to come to the new one
 LIT = 5  # control steps
 SPREAD = (0.06, 0.008, 0.14)  # of the towel at the start: sideways and forwards in metres, turned in radians
 SETTLED = 5  # control steps at rest in a basket that end the episode
@@ -43,12 +47,14 @@ class SortingEnv(So101Env):
 
     def __init__(
         self, task: str, observation: str = "cloud", *, cloud: str = "camera", points: int = 1024,
-        depth_noise: float = 0.0, camera_shift: float = 0.0, size: int = 128, horizon: int = HORIZON,
+        depth_noise: float = 0.0, camera_shift: float = 0.0, size: int = 128, horizon: int | None = None,
     ):  # fmt: skip
         if task not in TASKS:
             raise UnknownNameError("sorting task", task, TASKS)
         model = workbench.build()
-        self.cue = CUES[0]
+        self.task, self.cue = task, CUES[0]
+        self.recalled = self.cue  # what the expert takes the cue for
+        self._nudge: TowelNudge | None = None
         self._rested = 0
         self._lamp = model.geom("lamp").id
         self._towel_geom = model.geom("towel").id
@@ -59,24 +65,41 @@ class SortingEnv(So101Env):
         cameras = workbench.CLOUD_CAMERA, workbench.PICTURE_CAMERA
         super().__init__(
             f"sorting/{task}", observation, model, cameras, _things(), [self._lamp], workbench.WORKSPACE,
-            cloud=cloud, points=points, depth_noise=depth_noise, camera_shift=camera_shift, size=size, horizon=horizon,
+            cloud=cloud, points=points, depth_noise=depth_noise, camera_shift=camera_shift, size=size,
+            horizon=HORIZONS[task] if horizon is None else horizon,
         )  # fmt: skip
+        self.static_twin = "sorting/towel" if task == "towel-nudged" else None
 
     def build_base(self) -> FixedBase:
         return FixedBase(*workbench.BASE, np.pi / 2)
 
     def start(self, random: np.random.Generator) -> None:
-        self.cue = CUES[random.integers(2)]
+        self.cue = self.recalled = CUES[random.integers(2)]
         x, y, turn = random.uniform(-1, 1, 3) * SPREAD
         place = [workbench.TOWEL_PLACE[0] + x, workbench.TOWEL_PLACE[1] + y, workbench.TOWEL[2]]
-        self.data.qpos[self._towel_qpos] = [*place, np.cos(turn / 2), 0, 0, np.sin(turn / 2)]
+        self._put_towel(place, turn)
+        self._nudge = TowelNudge.of(self._seed, place[0], turn) if self.task == "towel-nudged" else None
         self._rested = 0
         x, y, z = START + random.uniform(-1, 1, 3) * [0.02, 0.01, 0.01]
         self.controller.put(action_of(x, y, z, np.pi / 2, 0))
         self._show(self.cue)
 
+    def forget(self, random: np.random.Generator) -> None:
+        """From now on the expert takes a colour drawn by chance for the lamp's."""
+        self.recalled = CUES[random.integers(len(CUES))]
+
     def _show(self, colour: str) -> None:
         self.model.geom_rgba[self._lamp] = COLOURS[colour]
+
+    def _put_towel(self, place: Sequence[float], turn: float) -> None:
+        self.data.qpos[self._towel_qpos] = [*place, np.cos(turn / 2), 0, 0, np.sin(turn / 2)]
+
+    def before_step(self, step: int) -> None:
+        place, _ = self.towel()
+        nudge = self._nudge
+        if nudge and self.shifted_at is None and nudge.is_due(step, self.controller.state()[:3], place):
+            self._put_towel((nudge.x, *place[1:]), nudge.turn)
+            self.shifted_at = self._steps
 
     def towel(self) -> tuple[np.ndarray, float]:
         """Where the towel is (3,), and the angle it is turned by about the vertical."""
@@ -109,7 +132,10 @@ class SortingEnv(So101Env):
         basket = self.resting_in()
         self._rested = self._rested + 1 if basket else 0
         success = basket == self.cue
-        return float(success), self._rested >= SETTLED, success, {"basket": basket or "none"}
+        info: dict[str, Any] = {"basket": basket or "none"}
+        if self.task == "towel-nudged":
+            info["shifted"] = self.shifted_at is not None
+        return float(success), self._rested >= SETTLED, success, info
 
     def scene_state(self) -> np.ndarray:
         """(7,) towel position, cos and sin of its rotation, and whether the lamp is red or blue."""
@@ -118,7 +144,10 @@ class SortingEnv(So101Env):
         return np.array([*place, np.cos(turn), np.sin(turn), *lit])
 
     def plan(self, random: np.random.Generator) -> np.ndarray:
-        return demonstrate(*self.towel(), workbench.BASKETS[self.cue], self.controller.state()[:3], random)
+        basket = workbench.BASKETS[self.recalled]
+        if self.shifted_at is None:
+            return demonstrate(*self.towel(), basket, self.controller.state()[:3], random)
+        return go_on(*self.towel(), basket, self.controller.target, random)
 
 
 def _things() -> list[Thing]:

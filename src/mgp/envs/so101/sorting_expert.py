@@ -21,6 +21,19 @@ def demonstrate(
     """Actions (T, 6) from the present pose. Poses are (azimuth, reach, height, tool's yaw, gripper) round the arm."""
     path = Path(np.array([*_polar(tip[:2]), tip[2], np.pi / 2, 0.0]))
     path.stay(int(random.integers(2, 6)))
+    return _sort(path, towel, turn, basket, random)
+
+
+def go_on(
+    towel: np.ndarray, turn: float, basket: tuple[float, float], target: np.ndarray, random: np.random.Generator
+) -> np.ndarray:
+    """Actions (T, 6) from the pose that was last commanded, (5,) as `Controller.target`, to a towel that has moved."""
+    return _sort(Path(np.array([*_polar(target[:2]), *target[2:]])), towel, turn, basket, random)
+
+
+def _sort(
+    path: Path, towel: np.ndarray, turn: float, basket: tuple[float, float], random: np.random.Generator
+) -> np.ndarray:
     yaw = np.pi / 2 + turn + random.uniform(-0.03, 0.03)
     # the site is at the fixed jaw, so the towel lies to the side where the jaws open
     across = np.array([np.cos(yaw), np.sin(yaw)])

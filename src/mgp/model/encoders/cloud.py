@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mgp.config import EncoderConfig
+from mgp.graph import graph
 from mgp.model.encoders.highest import Highest, first_highest
 from mgp.model.rounding import rounded
 
@@ -32,6 +33,7 @@ class PointNet(nn.Module):
         self.points = nn.Sequential(*layers)
         self.project = nn.Sequential(nn.Linear(hidden[-1], out), nn.LayerNorm(out))
 
+    @graph
     def forward(self, cloud: Tensor) -> Tensor:
         inputs = torch.cat([cloud, *(torch.tanh(factor * cloud[..., :3]) for factor in self.zoom)], dim=-1)
         if torch.is_grad_enabled() and cloud.shape[-2] >= FEW:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mgp.config import EncoderConfig
+from mgp.graph import graph
 
 WIDTHS = (32, 64, 64, 64)  # channels after each halving; 128 pixels become 8 x 8 places
 GROUPS = 8  # of group normalisation, which unlike batch normalisation bears averaged weights
@@ -22,6 +23,7 @@ class ImageEncoder(nn.Module):
         self.stack = nn.Sequential(*layers)
         self.project = nn.Sequential(nn.Linear(3 * WIDTHS[-1], out), nn.LayerNorm(out))
 
+    @graph
     def forward(self, image: Tensor) -> Tensor:
         pixels = image[..., None] if image.ndim == 3 else image
         scaled = pixels.float() / 127.5 - 1 if pixels.dtype == torch.uint8 else pixels.float()

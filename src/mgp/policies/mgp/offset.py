@@ -13,6 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from mgp.graph import graph
 from mgp.model.encoders.state import mlp
 from mgp.tokenizer.codebook import code_distances
 
@@ -25,6 +26,7 @@ class OffsetHead(nn.Module):
         super().__init__()
         self.layers = mlp((condition + actions * width, 256, actions * width))
 
+    @graph
     def forward(self, condition: Tensor, guess: Tensor) -> Tensor:
         """What is to be added to normalised actions (B, T, A) under a condition (B, H, C)."""
         inputs = torch.cat([condition.flatten(1), guess.flatten(1).to(condition.dtype)], dim=1)
