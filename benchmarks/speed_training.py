@@ -28,9 +28,9 @@ from mgp.data.demonstrations import Demonstrations
 from mgp.errors import DataError
 from mgp.evaluation.csv_table import Line, text
 from mgp.evaluation.idle import Others, watched
-from mgp.evaluation.parallel import torch_threads
 from mgp.evaluation.provenance import commit, machine
 from mgp.evaluation.speed_table import write_speed
+from mgp.policies.acting import torch_threads
 from mgp.policies.config import RunConfig
 from mgp.policies.learned import Stage
 from mgp.presets import get_config

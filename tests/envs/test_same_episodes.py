@@ -10,7 +10,8 @@ import pytest
 from mgp.envs import make_env
 
 # Of seed 7: all of the expert's actions, and the cloud (64 points) and state after 30 of them. Made before there were
-# shifted scenes; `python tests/envs/test_same_episodes.py` writes it anew, which is a new version of the environments.
+# shifted scenes; the clouds anew when hulls took the place of boxes round the robot's links, and nothing else changed.
+# `python tests/envs/test_same_episodes.py` writes it, which is a new version of the environments.
 FILE = Path(__file__).parent / "data" / "episodes.npz"
 NAMES = ("buttons/color-change", "buttons/on-off", "sorting/towel", "metaworld/pick-place", "metaworld-dynamic/push")
 LOOK = 30

@@ -46,7 +46,7 @@ def test_one_thread_and_the_default_are_measured_and_given_back():
 
 def test_latency_is_plain_data():
     content = measure(ToyPolicy(), ToyEnv(), 3, threads=1).as_dict()
-    assert set(content) == {"threads", "replans", "policy", "with_observation", "idle", "others"}
+    assert set(content) == {"threads", "replans", "policy", "with_observation", "idle", "others", "engine"}
     assert Latency.from_dict(content).as_dict() == content
     assert not Latency.from_dict({k: v for k, v in content.items() if k not in ("idle", "others")}).idle, "nobody knew"
     assert all(isinstance(value, float) and np.isfinite(value) for value in content["policy"].values())

@@ -15,7 +15,6 @@ import numpy as np
 from mgp.envs.base import Observation, RobotEnv
 from mgp.evaluation.idle import REST, watched
 from mgp.evaluation.rollout import rollout
-from mgp.policies.acting import torch_threads
 from mgp.policies.base import Chunk, Policy
 
 
@@ -63,7 +62,9 @@ def measure(
     policy: Policy, env: RobotEnv, seed: int, threads: int | None = None, warm_up: int = 3, rest: float = REST
 ) -> Latency:
     """Time one full-length episode. `threads=None`: torch's default. Run it while no workers are busy."""
-    import torch
+    import torch  # not above: benchmarks of others' policies need intervals and seeds of this room, and no torch
+
+    from mgp.policies.acting import torch_threads
 
     with watched(rest) as machine, torch_threads(threads or torch.get_num_threads()):
         first_plans(policy, env, seed, warm_up)

@@ -19,7 +19,6 @@ from mgp.errors import ConfigError, MGPError, SimulationError
 from mgp.evaluation.episode import EpisodeResult, Recording
 from mgp.evaluation.missing import NONE, Missing
 from mgp.evaluation.rollout import rollout
-from mgp.policies.acting import torch_threads
 from mgp.policies.base import Policy
 from mgp.processes import SPAWN, cores, pool
 
@@ -92,6 +91,8 @@ class _Crew:
 
 
 def _run_here(job: Job, batches: list[list[int]], workers: int, count: Count) -> list[list[EpisodeResult]]:
+    from mgp.policies.acting import torch_threads  # which imports torch
+
     with torch_threads(1):
         crew = _Crew(job)
         try:

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from mgp.envs.base import RobotEnv
 from mgp.errors import SimulationError
-from mgp.evaluation.parallel import torch_threads
+from mgp.policies.acting import torch_threads
 from mgp.policies.base import Policy
 from mgp.processes import cores, pool
 from mgp.runtime.clock import VirtualClock
