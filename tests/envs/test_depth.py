@@ -103,6 +103,10 @@ def test_the_hull_of_a_link_hides_all_that_the_link_hides(data):
     in_front = SelfFilter(MODEL, np.array([2])).hides(data, CAMERA, rays, np.full(len(rays), 0.3))
     assert not in_front.any(), "the link begins behind a depth of 0.3 m"
     assert MARGIN > 0
+    behind = depth[geom == 2] - 0.01  # noise has moved the link's own points towards the camera
+    links = rays[geom == 2]
+    assert not SelfFilter(MODEL, np.array([2])).hides(data, CAMERA, links, behind).all()
+    assert SelfFilter(MODEL, np.array([2])).hides(data, CAMERA, links, behind, 0.01).all()
 
 
 def test_the_hulls_of_a_real_arm_are_tight():

@@ -24,7 +24,7 @@ from mgp.envs.workspace import CLEAR
 
 COARSE, COARSEST = 16, 8  # strides of the look that counts, and at most
 CANDIDATES = 1.2  # points found for a point of the cloud: farthest-point sampling needs some choice
-SURE = 4.5  # deviations above the table from which on a point is none of it
+SURE = 4.5  # deviations from table or robot from which on a point is none of it
 AROUND = 0.10  # metres round the hand that are read twice as fine
 
 
@@ -84,7 +84,7 @@ class CameraCloud:
         inside = self.crop.keep(points, clear)
         hit, points = hit[inside], points[inside]
         if self.robot is not None:
-            free = ~self.robot.hides(data, camera, reading.rays[hit], reading.depth[hit])
+            free = ~self.robot.hides(data, camera, reading.rays[hit], reading.depth[hit], SURE * deviation)
             hit, points = hit[free], points[free]
         if reading.rgb is not None:
             points = np.concatenate([points, reading.rgb[hit]], 1)

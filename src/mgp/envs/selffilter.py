@@ -32,8 +32,13 @@ class SelfFilter:
         self.middles, self.halves = (low + high) / 2, (high - low) / 2 + MARGIN  # (G, 13) of the slabs
         self.radii = np.array([np.linalg.norm(points, axis=1).max() + MARGIN for points in vertices])  # (G,) of all
 
-    def hides(self, data: mujoco.MjData, camera: Camera, rays: np.ndarray, depth: np.ndarray) -> np.ndarray:
-        """Which rays (R, 3) of a camera enter a hull before their end at `depth` (R,): (R,) bool."""
+    def hides(
+        self, data: mujoco.MjData, camera: Camera, rays: np.ndarray, depth: np.ndarray, noise: float = 0.0
+    ) -> np.ndarray:
+        """Which rays (R, 3) of a camera enter a hull before their end at `depth` (R,): (R,) bool.
+
+        `noise`: metres by which a depth may be too small, so that a link's own point seems to lie before its hull.
+        """
         centres = data.geom_xpos[self.geoms] - camera.position  # (G, 3)
         along = centres @ rays.T / (rays**2).sum(1)  # (G, R) depth at which a ray comes nearest to a link's centre
         apart = (centres**2).sum(1)[:, None] - along**2 * (rays**2).sum(1)  # (G, R) squared distance there
@@ -47,7 +52,7 @@ class SelfFilter:
                 inverse = 1 / (axes @ rays[which].T)  # (13, R)
                 middle, reach = towards[:, None] * inverse, self.halves[link][:, None] * np.abs(inverse)
             enter, leave = (middle - reach).max(0), (middle + reach).min(0)  # (R,)
-            hidden[which] |= (enter < leave) & (leave > 0) & (enter < depth[which])
+            hidden[which] |= (enter < leave) & (leave > 0) & (enter - noise < depth[which])
         return hidden
 
 
