@@ -22,7 +22,7 @@ from mgp.envs.camera import CORNERS, MAX_SIZE, Camera
 from mgp.envs.rays import cast_geoms, cast_spheres
 
 BACKDROP_GROUP = 2  # geoms that no cloud keeps
-LINK_GROUP = 5  # the robot's links without hand and fingers
+LINK_GROUP = 5  # the robot's links without hand and fingers, which are cast
 SEEN = np.array([1, 1, 0, 0, 0, 0], np.uint8)  # groups that are always cast; 3 and 4 are collision shapes
 SHOWN = np.array([1, 1, 1, 0, 0, 1], np.uint8)  # all that a renderer shows
 NOISE_STREAM, SHIFT_STREAM = 0x6E6F697365, 0x7368696674  # keep these draws apart from the scene's

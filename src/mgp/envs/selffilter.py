@@ -22,7 +22,7 @@ NORMALS /= np.linalg.norm(NORMALS, axis=1, keepdims=True)
 
 
 class SelfFilter:
-    """Hulls in the frames of the geoms of some links; hand and fingers are not among them."""
+    """Hulls in the frames of the geoms of some links, which may be the whole robot."""
 
     def __init__(self, model: mujoco.MjModel, geoms: np.ndarray):
         self.geoms = geoms  # (G,)
