@@ -166,10 +166,10 @@ def test_tasks_of_every_setting_are_there(results):
 
 def test_robustness_changes_the_sensor_and_nothing_else(results):
     assert results.main(["robustness", "push@0"]) == 0
-    assert results.options[:4] == [{"depth_noise": 0.002}, {"depth_noise": 0.005}] + [
+    assert results.options[:5] == [{}, {"depth_noise": 0.002}, {"depth_noise": 0.005}] + [
         {"camera_shift": shift} for shift in (0.005, 0.01)
     ]
-    assert results.written[0] == ("robustness", [100_000], False)
+    assert results.written[1] == ("robustness", [100_000], False)
     assert results.trained == [("metaworld/push", 0, "mgp-short"), ("metaworld/push", 0, "mgp-long")]
 
 

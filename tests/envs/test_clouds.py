@@ -150,16 +150,24 @@ def test_disturbances_repeat_by_seed_and_step(name, option):
         assert make_env(name, **env.options).options == env.options
 
 
-def test_noise_moves_points_and_the_table_is_told_by_its_spread(monkeypatch):
+def test_noise_moves_points_and_the_table_is_told_by_its_spread():
     """Points stay near what they show; were the table taken for exact, much of it would seem to stand above itself."""
     env, clean = make_env("metaworld/push", depth_noise=0.005), make_env("metaworld/push")
     noisy, true = env.reset(seed=0)[0]["cloud"], np.unique(clean.reset(seed=0)[0]["cloud"], axis=0)
-    distance = np.linalg.norm(noisy[:, None] - true, axis=2).min(1)
-    assert 0.001 < np.median(distance) < 0.01
-    assert (distance > 0.05).mean() < 0.02
-    monkeypatch.setattr("mgp.envs.camera_cloud.SURE", 0.0)
-    leaks = np.linalg.norm(env.observe()["cloud"][:, None] - true, axis=2).min(1) > 0.05
-    assert leaks.mean() > 0.2
+
+    def distance(points) -> np.ndarray:
+        return np.linalg.norm(points[:, None] - true, axis=2).min(1)
+
+    assert 0.001 < np.median(distance(noisy)) < 0.01
+    assert (distance(noisy) > 0.05).mean() < 0.02
+
+    look, data = env._look, env._sim.data
+    frame = look.sensor.frame(data)
+    reading = frame.read(frame.pixels((4, 4), table=True))
+    level, deviation = look.table(reading)
+    assert deviation == pytest.approx(0.005, rel=0.1)
+    assert (distance(look.kept(data, reading, level)) > 0.05).sum() > 200
+    assert (distance(look.kept(data, reading, level, deviation)) > 0.05).sum() < 5
 
 
 def test_a_displaced_camera_displaces_the_cloud():

@@ -56,14 +56,16 @@ class CameraCloud:
         frame = self.sensor.frame(data, moment)
         if self.stride is not None:
             return self.kept(data, frame.read(frame.pixels((self.stride, self.stride))))
-        coarse = frame.read(frame.pixels((COARSE, COARSE)))
-        table = self.table(coarse) if self.sensor.disturbed else (0.0, 0.0)
+        disturbed = self.sensor.disturbed
+        coarse = frame.read(frame.pixels((COARSE, COARSE), table=disturbed))
+        table = self.table(coarse) if disturbed else (0.0, 0.0)
         seen = self.kept(data, coarse, *table)
         near = int((np.abs(seen[:, :3] - hand).max(1) < AROUND).sum())
         count = len(seen) + 3 * near  # those near the hand will be four times as many
         rows, columns = strides(COARSE**2 * count / (CANDIDATES * self.points))
         top, left, bottom, right = self.sensor.camera.pixels((hand + AROUND * CORNERS)[None])[0].tolist()
         around = (top, left, bottom, right)
+        # The table has told what it had to: of its pixels one in 300 000 would be taken for a thing (`SURE`)
         far = frame.pixels((rows, columns), outside=around)
         close = frame.pixels((-(-rows // 2), -(-columns // 2)), inside=around)
         return self.kept(data, frame.read(np.concatenate([far, close])), *table)

@@ -1,13 +1,13 @@
 """A simulated depth camera, by rays and with no GL library: depth and, if asked, colour of the pixels that are read.
 
 The image has 896 x 896 pixels. A reader takes one pixel in n x n, inside or outside of a rectangle; nothing that leaves
-this file tells which object a pixel shows. Goal markers are seen: they
-are seen in the paper's setting, and are all that tells the goal of some tasks.
+this file tells which object a pixel shows. Goal markers are seen: they are seen in the paper's setting, and are all
+that tells the goal of some tasks.
 
 Pixels that can only show the table, the backdrop or the robot's links are not cast, since whoever makes a cloud drops
-them (`exhaustive=True` casts them; the clouds are equal). With noise the table is seen too, for its points may then
-look as if they stood above it (a plane needs no casting); with a displaced camera the table, which shows it, and the
-links, since the self-filter may then miss their edges.
+them (`exhaustive=True` casts them; the clouds are equal). With noise or a displaced camera, the table can be read too,
+since it is what shows either (a plane needs no casting), and with a displaced one the links are cast, since the
+self-filter may then miss their edges.
 """
 
 from __future__ import annotations
@@ -105,20 +105,23 @@ class Frame:
             way = np.random.default_rng([SHIFT_STREAM, moment[0]]).normal(size=3)
             camera = replace(camera, position=camera.position + owner.shift * way / np.linalg.norm(way))
         self._origin = camera.position
-        # rectangles (B, 4) of pixels worth reading, and among these those worth casting
-        self._worth = self._solid = np.array([WHOLE])
+        # rectangles (B, 4) of pixels that may show a thing, and of those that may show the table
+        self._solid = self._table = np.array([WHOLE])
         if not owner.exhaustive:
-            self._worth = self._solid = owner.sight.rectangles(data, camera, owner.shift > 0)
-            if owner.disturbed:
-                self._worth = owner.reach[None]
+            self._solid = owner.sight.rectangles(data, camera, owner.shift > 0)
+            self._table = owner.reach[None]
         self._random = np.random.default_rng([NOISE_STREAM, *moment]) if owner.noise > 0 else None
 
-    def pixels(self, stride: Stride, inside: Rectangle = WHOLE, outside: Rectangle | None = None) -> np.ndarray:
-        """One row and one column in so many, inside of a rectangle and outside of another: (R, 2) row and column."""
+    def pixels(
+        self, stride: Stride, inside: Rectangle = WHOLE, outside: Rectangle | None = None, *, table: bool = False
+    ) -> np.ndarray:
+        """One row and one column in so many, inside of a rectangle and outside of another: (R, 2) row and column.
+
+        Of these the pixels that may show a thing; with `table`, those that may show the table or a thing above it.
+        """
         strides, first = np.array(stride * 2), np.array(stride * 2) // 2
-        worth = np.concatenate(
-            [np.maximum(self._worth[:, :2], inside[:2]), np.minimum(self._worth[:, 2:], inside[2:])], 1
-        )
+        worth = self._table if table else self._solid
+        worth = np.concatenate([np.maximum(worth[:, :2], inside[:2]), np.minimum(worth[:, 2:], inside[2:])], 1)
         steps = -(-(worth - first) // strides)  # of the pixels first, first + stride, ...
         steps = steps[(steps[:, :2] < steps[:, 2:]).all(1)]
         if len(steps) == 0:
@@ -138,7 +141,7 @@ class Frame:
         owner, sight, data = self._owner, self._owner.sight, self._data
         rays = owner.camera.through(*((pixels.T + 0.5) / MAX_SIZE))
         depth, geom = np.full(len(rays), np.inf), np.full(len(rays), -1, np.int32)
-        solid = slice(None) if self._solid is self._worth else self._inside(pixels)
+        solid = self._inside(pixels) if owner.disturbed else slice(None)
         depth[solid], geom[solid] = cast_geoms(sight.model, data, self._origin, rays[solid], owner.groups)
         if owner.disturbed and not owner.exhaustive:
             with np.errstate(divide="ignore"):
