@@ -30,8 +30,7 @@ def test_gradients_of_the_chosen_points_are_those_of_all(zoom):
     short = net(cloud)
     torch.testing.assert_close(plain, short)
     for a, b in zip(gradients(plain), gradients(short), strict=True):
-        assert a.abs().max() > 0
-        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
+        assert (a - b).norm() < 3e-6 * a.norm()  # single elements are sums that cancel
 
 
 def test_without_gradients_the_plain_way_is_taken(monkeypatch):
@@ -42,7 +41,14 @@ def test_without_gradients_the_plain_way_is_taken(monkeypatch):
 
 
 def test_in_bfloat16_gradients_are_about_as_near_to_the_exact_ones_as_the_plain_ways():
-    torch.manual_seed(0)
+    """A quarter farther, on the mean over seeds: two numbers more are rounded on the way."""
+    errors = torch.tensor([_errors_in_bfloat16(seed) for seed in range(6)]).mean(0)
+    assert errors[1] < 1.4 * errors[0] < 0.07
+
+
+def _errors_in_bfloat16(seed: int) -> tuple[float, float]:
+    """Of the plain way and of the shortcut, as shares of the exact gradient."""
+    torch.manual_seed(seed)
     net, cloud, target = PointNet((32, 64, 128), 16), torch.randn(24, 64, 3), torch.randn(24, 16)
 
     def gradient(half: bool, plain: bool) -> torch.Tensor:
@@ -52,8 +58,8 @@ def test_in_bfloat16_gradients_are_about_as_near_to_the_exact_ones_as_the_plain_
         return torch.cat([part.flatten() for part in parts])
 
     exact = gradient(False, True)
-    usual = (gradient(True, True) - exact).norm()
-    assert (gradient(True, False) - exact).norm() < 2 * usual < 0.1 * exact.norm()
+    plain, short = ((gradient(True, way) - exact).norm() / exact.norm() for way in (True, False))
+    return float(plain), float(short)
 
 
 @pytest.mark.parametrize("points", [1, 2, 3, 7, 40, 256])
