@@ -64,7 +64,7 @@ def test_noise_has_its_deviation_and_repeats(data):
 
     def errors(moment) -> np.ndarray:
         frame, clean = noisy.frame(data, moment), sensor(exhaustive=True).frame(data)
-        pixels = frame.pixels((4, 4), table=True)
+        pixels = frame.pixels((4, 4), of="table")
         difference = frame.read(pixels).depth - clean.read(pixels).depth
         table = np.isfinite(difference) & (np.abs(difference) < 0.04)  # not the link, which noise alone leaves out
         return difference[table]
@@ -82,7 +82,7 @@ def test_a_displaced_camera_shows_the_table_displaced(data):
     heights = []
     for seed in range(20):
         frame = sensor(shift=0.01).frame(data, (seed, 0))
-        reading = frame.read(frame.pixels((16, 16), table=True))
+        reading = frame.read(frame.pixels((16, 16), of="table"))
         hit = np.isfinite(reading.depth)
         points = CAMERA.position + reading.rays[hit] * reading.depth[hit, None]
         level, deviation = SPACE.find_table(points, np.abs(reading.rays[hit, 2]))

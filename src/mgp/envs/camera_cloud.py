@@ -3,6 +3,8 @@
 A depth image is turned into points; those outside of the workspace, on the table and of the robot's own links are
 dropped, and the rest is thinned out by geometry. Nothing here knows an object, and nothing is shared out among objects.
 
+A camera that is not where it is believed to stand is first looked for by the robot in its image (`calibration.py`).
+
 How finely the image is read follows from how much there is to see: a coarse look counts the points that would be kept,
 and the stride is then such that about CANDIDATES are found; round the hand twice as fine. A shelf is not worth more
 pixels than a cloud has points, and a puck alone on the table is worth all that it has.
@@ -16,13 +18,15 @@ from typing import Protocol
 import mujoco
 import numpy as np
 
-from mgp.envs.camera import CORNERS
-from mgp.envs.depth import DepthCamera, Moment, Reading
-from mgp.envs.selffilter import SelfFilter
+from mgp.envs.calibration import FARTHEST, find_camera
+from mgp.envs.camera import CORNERS, Camera
+from mgp.envs.depth import LINKS, DepthCamera, Frame, Moment, Reading, Show
+from mgp.envs.selffilter import MARGIN, SelfFilter
 from mgp.envs.thin import thin
 from mgp.envs.workspace import CLEAR
 
 COARSE, COARSEST = 16, 8  # strides of the look that counts, and at most
+CALIBRATING = 8  # stride of the look that finds the camera
 CANDIDATES = 1.2  # points found for a point of the cloud: farthest-point sampling needs some choice
 SURE = 4.5  # deviations from table or robot from which on a point is none of it
 AROUND = 0.10  # metres round the hand that are read twice as fine
@@ -44,6 +48,7 @@ class CameraCloud:
     ):
         """`robot` None: the arm is left in. `stride`: a fixed one, and no more points near the hand."""
         self.sensor, self.crop, self.points, self.robot, self.stride = sensor, crop, points, robot, stride
+        self._stands: tuple[int, Camera] | None = None  # in the episode of this seed
 
     def __call__(self, data: mujoco.MjData, hand: np.ndarray, moment: Moment = (0, 0)) -> np.ndarray:
         found = self.candidates(data, hand, moment)  # (M, 3 or 6)
@@ -55,30 +60,48 @@ class CameraCloud:
         """All points that are kept, (M, 3) or (M, 6)."""
         frame = self.sensor.frame(data, moment)
         if self.stride is not None:
-            return self.kept(data, frame.read(frame.pixels((self.stride, self.stride))))
+            return self.kept(data, self.sensor.camera, frame.read(frame.pixels((self.stride, self.stride))))
+        camera = self.stands(data, frame, moment[0])
+        # hulls hide all of the links, so that they need not be cast, unless they are seen beside where they are
+        links = frame.off(camera) > MARGIN
         disturbed = self.sensor.disturbed
-        coarse = frame.read(frame.pixels((COARSE, COARSE), table=disturbed))
-        table = self.table(coarse) if disturbed else (0.0, 0.0)
-        seen = self.kept(data, coarse, *table)
+        coarse = frame.read(frame.pixels((COARSE, COARSE), of="table" if disturbed else "things"), links)
+        table = self.table(camera, coarse) if disturbed else (0.0, 0.0)
+        seen = self.kept(data, camera, coarse, *table)
         near = int((np.abs(seen[:, :3] - hand).max(1) < AROUND).sum())
         count = len(seen) + 3 * near  # those near the hand will be four times as many
         rows, columns = strides(COARSE**2 * count / (CANDIDATES * self.points))
-        top, left, bottom, right = self.sensor.camera.pixels((hand + AROUND * CORNERS)[None])[0].tolist()
+        top, left, bottom, right = camera.pixels((hand + AROUND * CORNERS)[None])[0].tolist()
         around = (top, left, bottom, right)
         # The table has told what it had to: of its pixels one in 300 000 would be taken for a thing (`SURE`)
-        far = frame.pixels((rows, columns), outside=around)
-        close = frame.pixels((-(-rows // 2), -(-columns // 2)), inside=around)
-        return self.kept(data, frame.read(np.concatenate([far, close])), *table)
+        show: Show = "things and links" if links else "things"
+        far = frame.pixels((rows, columns), outside=around, of=show)
+        close = frame.pixels((-(-rows // 2), -(-columns // 2)), inside=around, of=show)
+        return self.kept(data, camera, frame.read(np.concatenate([far, close]), links), *table)
 
-    def table(self, reading: Reading) -> tuple[float, float]:
+    def stands(self, data: mujoco.MjData, frame: Frame, seed: int) -> Camera:
+        """The camera where it is believed to stand; displaced, where the links tell it to, found once an episode."""
+        sensor = self.sensor
+        if sensor.shift == 0 or self.robot is None:
+            return sensor.camera
+        if self._stands is None or self._stands[0] != seed:
+            reading = frame.read(frame.pixels((CALIBRATING, CALIBRATING), of="links"), links=True)
+            rays, depth = reading.rays, reading.depth
+            clear = sensor.camera.position[2] + rays[:, 2] * depth > sensor.sight.table + FARTHEST  # of the table
+            found = find_camera(sensor.camera, sensor.sight.model, data, LINKS, rays[clear], depth[clear])
+            self._stands = seed, found
+        return self._stands[1]
+
+    def table(self, camera: Camera, reading: Reading) -> tuple[float, float]:
         """How much too high the table is seen, and the deviation of depth that it shows."""
         hit = np.isfinite(reading.depth)
         rays = reading.rays[hit]
-        return self.crop.find_table(self.sensor.camera.position + rays * reading.depth[hit, None], np.abs(rays[:, 2]))
+        return self.crop.find_table(camera.position + rays * reading.depth[hit, None], np.abs(rays[:, 2]))
 
-    def kept(self, data: mujoco.MjData, reading: Reading, level: float = 0.0, deviation: float = 0.0) -> np.ndarray:
+    def kept(
+        self, data: mujoco.MjData, camera: Camera, reading: Reading, level: float = 0.0, deviation: float = 0.0
+    ) -> np.ndarray:
         """Points in the workspace that are not the robot's, (M, 3) or (M, 6) float32; heights count from the table."""
-        camera = self.sensor.camera
         hit = np.flatnonzero(np.isfinite(reading.depth))
         points = camera.position + reading.rays[hit] * reading.depth[hit, None]
         points[:, 2] -= level
