@@ -93,7 +93,7 @@ METHOD = Method(
     DenoisingConfig(),
     ENCODER,
     AUGMENTATION,
-    TrainingConfig(batch=64, early=2.0, learning_rate=1e-3),
+    TrainingConfig(batch=64, early=2.0, auxiliary=5.0, learning_rate=1e-3),
     ABSOLUTE,
 )
 # The released settings of DP3's Meta-World tasks, which its successors took over, with 16 actions, 8 run, two frames
