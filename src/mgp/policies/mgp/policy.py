@@ -20,11 +20,12 @@ from mgp.policies.acting import acting
 from mgp.policies.base import Chunk, Frame, Memory, PlanTrace
 from mgp.policies.config import RunConfig
 from mgp.policies.learned import LearnedMemory, merged
-from mgp.policies.mgp.network import MGPNetworks
+from mgp.policies.mgp.whole import Now, Rewritten, WholePlans
 from mgp.sampling.config import SamplingConfig
 from mgp.sampling.long import Edit, LongPlanner, PlanLogits
 from mgp.sampling.sampler import likeness
 from mgp.sampling.short import plan_short
+from mgp.sampling.whole import Filled
 
 
 @dataclass
@@ -34,7 +35,7 @@ class LongMemory(LearnedMemory):
     offsets: Tensor | None = None  # (B, T, A) of the whole plan's actions, those of each as when it was last looked at
 
 
-class MGP(MGPNetworks):
+class MGP(WholePlans):
     def __init__(self, config: RunConfig, spec: DataSpec):
         super().__init__(config, spec)
         self._alike: dict[tuple[float, int], Tensor | None] = {}  # `likeness` of the codes, by its width
@@ -71,6 +72,8 @@ class MGP(MGPNetworks):
         self, condition: Tensor, generators: Sequence[torch.Generator], known: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Raw actions from now on (O, T, A), and how sure they are (O,); `known` (O, K) tokens begin the window."""
+        if self.may_be_whole(len(condition), self.sampling):
+            return self.whole_window(condition, known, self.sampling)
         reading, nothing = self.reading(lambda: condition), torch.zeros(len(condition), dtype=torch.long)
         out = plan_short(
             lambda tokens, asked: reading(tokens, asked, nothing),
@@ -99,12 +102,20 @@ class MGP(MGPNetworks):
         looks = bool(seen.any()) and (planner.tokens is None or self.sampling.variant != "full")
         ahead = 0 if memory.committed is None else memory.committed.ahead
         planner.traced = memory.traced
-        plan = planner.step(self.reading(condition), seen, tokens, self._begun(steps + ahead))
+        now = Now(steps, tokens, self._begun(steps + ahead))
+        made: list[Rewritten] = []
+
+        def rewrite(plan: Tensor, confidence: Tensor) -> Filled:
+            made.append(self.whole_rewrite(condition(), now, planner.alike, self.sampling)(plan, confidence))
+            return made[0].plan
+
+        whole = looks and planner.tokens is not None and self.may_be_whole(len(seen), self.sampling)
+        plan = planner.step(self.reading(condition), seen, tokens, now.frozen, rewrite if whole else None)
         memory.steps = steps  # not before the plan is there
-        normal = self._from(plan, steps)  # (B, T, A) from now on
+        normal = made[0].actions if made else self._from(plan, steps)  # (B, T, A) from now on
         if self.offset is not None:
             if looks and normal.shape[1]:
-                self._correct(memory, normal, seen, condition())
+                self._correct(memory, normal, seen, made[0].offset if made else self._offset(normal, seen, condition()))
             normal = normal if memory.offsets is None else normal + memory.offsets[:, steps:]
         actions = self.raw_actions(normal).cpu().numpy()
         if actions.shape[1] < self.execution_horizon:  # the plan is over: hold
@@ -202,16 +213,20 @@ class MGP(MGPNetworks):
 
         return memory.planner, condition, torch.from_numpy(seen)
 
-    def _correct(self, memory: LongMemory, plan: Tensor, seen: Tensor, condition: Tensor) -> None:
-        """MGP-Long: offsets of what comes next in a plan (B, T, A) from now on, by the condition (O, H, C) of some.
+    def _offset(self, plan: Tensor, seen: Tensor, condition: Tensor) -> Tensor:
+        """MGP-Long: offsets (O, T', A) of what comes next in plans (B, T, A), by the condition (O, H, C) of some."""
+        assert self.offset is not None
+        rows = plan[seen.to(plan.device)]
+        return self.offset(condition, self.next_actions(rows, torch.zeros(len(rows), dtype=torch.long).to(rows.device)))
+
+    def _correct(self, memory: LongMemory, plan: Tensor, seen: Tensor, offset: Tensor) -> None:
+        """MGP-Long: offsets (O, T', A) of what comes next in a plan (B, T, A) from now on.
 
         They stay until the next look, so that a plan goes on through a gap as it was corrected before it.
         """
-        assert self.offset is not None
         if memory.offsets is None:
             memory.offsets = torch.zeros(len(plan), memory.steps + plan.shape[1], plan.shape[2], device=plan.device)
         rows, steps = seen.to(plan.device).nonzero().squeeze(1), memory.steps
-        offset = self.offset(condition, self.next_actions(plan[rows], torch.zeros_like(rows)))
         memory.offsets[rows, steps : steps + self.window] = offset[:, : plan.shape[1]]
 
     def reading(self, condition: Callable[[], Tensor]) -> PlanLogits:
