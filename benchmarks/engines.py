@@ -1,8 +1,8 @@
 """Success with each engine beside torch's: `python -m benchmarks.engines RUN [RUN ...]`, into results/engines.csv.
 
 Each run (of any method, after `mgp export RUN`) drives the same episodes with torch and with every engine that was
-exported, one robot at a time, without limits and delay: what `mgp eval` does, but never in a batch, since what an engine
-computes for one robot is another graph. Each row is tested against torch's, episode by episode.
+exported, one robot at a time, without limits and delay: what `mgp eval` does, but never in a batch, since for one robot
+an engine computes another graph. Each row is tested against torch's, episode by episode.
 """
 
 from __future__ import annotations

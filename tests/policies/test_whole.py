@@ -64,7 +64,11 @@ def test_long(changes, ahead):
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"policy.offset": 8.0}, {"policy.tokenizer.window": 32, "policy.tokenizer.actions_per_token": 2, "policy.sampling.refine_steps": 4}],
+    [
+        {},
+        {"policy.offset": 8.0},
+        {"policy.tokenizer.window": 24, "policy.tokenizer.actions_per_token": 2, "policy.sampling.refine_steps": 4},
+    ],
     ids=str,
 )
 def test_short(changes):

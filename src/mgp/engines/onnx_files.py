@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from mgp.engines.calls import Graph
-from mgp.graph import Out
 from mgp.extras import needed
+from mgp.graph import Out
 
 LEAST = 4096  # numbers of a weight that is worth rounding
 
@@ -114,7 +114,8 @@ def write_int8(source: Path, path: Path, dynamic: bool) -> None:
             small = [
                 node.name
                 for node in model.graph.node
-                if node.op_type in products and np.prod(weights[node.input[1]].dims if node.input[1] in weights else 0) < LEAST
+                if node.op_type in products
+                and np.prod(weights[node.input[1]].dims if node.input[1] in weights else 0) < LEAST
             ]
             quantization.quantize_dynamic(
                 model, path, op_types_to_quantize=products, weight_type=kind, nodes_to_exclude=small

@@ -1,9 +1,9 @@
 """Mask-and-refine for one robot at temperature 0 as a function of tensors alone, so that an engine can do all of it.
 
-The same tokens as `sampler.refine` and `long.LongPlanner` give (tests/sampling/test_whole.py). What depends on values there
-depends on sizes here: how many tokens are hidden is known beforehand, which ones is a sort. So a round is told which
-*ranks*, from the least sure on, it asks about and which it reads anew; both rounded up, as in `model/reading.py`: a token
-that is read or asked about in vain changes nothing.
+The same tokens as `sampler.refine` and `long.LongPlanner` give (tests/policies/test_whole.py). What depends on values
+there depends on sizes here: how many tokens are hidden is known beforehand, which ones is a sort. So a round is told
+which *ranks*, from the least sure on, it asks about and which it reads anew; both rounded up, as in `model/reading.py`:
+a token that is read or asked about in vain changes nothing.
 
 N tokens, P pending, S asked about, R read anew, r rounds.
 """
@@ -71,8 +71,8 @@ def fill(
 ) -> Filled:
     """Hide the least sure of the tokens (1, N) and fill them in, in r rounds.
 
-    x (1, N, D): the tokens as they were read with all [MASK]s that there may be. ranking (1, N): how sure each is, KNOWN
-    where it stays. `fresh`: all of those are hidden in the first round, so that nothing is read anew for it.
+    x (1, N, D): the tokens as they were read with all [MASK]s that there may be. ranking (1, N): how sure each is,
+    KNOWN where it stays. `fresh`: all others are hidden in the first round, so that nothing is read anew for it.
     """
     vocabulary, times = transformer.vocabulary, torch.zeros_like(tokens)
     for index in range(len(rounds) // 2):

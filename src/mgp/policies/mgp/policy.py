@@ -72,8 +72,6 @@ class MGP(WholePlans):
         self, condition: Tensor, generators: Sequence[torch.Generator], known: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Raw actions from now on (O, T, A), and how sure they are (O,); `known` (O, K) tokens begin the window."""
-        if self.may_be_whole(len(condition), self.sampling):
-            return self.whole_window(condition, known, self.sampling)
         reading, nothing = self.reading(lambda: condition), torch.zeros(len(condition), dtype=torch.long)
         out = plan_short(
             lambda tokens, asked: reading(tokens, asked, nothing),
@@ -96,25 +94,28 @@ class MGP(WholePlans):
     ) -> Chunk:
         if not self.long:
             return self._plan_short(observation, memory, observed)
-        planner, condition, seen = self._replanning(observation, memory, observed)
+        planner, condition, seen, looks = self._replanning(observation, memory, observed)
         assert isinstance(memory, LongMemory)
         steps, tokens = self._executed(memory, executed)
-        looks = bool(seen.any()) and (planner.tokens is None or self.sampling.variant != "full")
+        corrects = looks is not None and (planner.tokens is None or self.sampling.variant != "full")
         ahead = 0 if memory.committed is None else memory.committed.ahead
         planner.traced = memory.traced
         now = Now(steps, tokens, self._begun(steps + ahead))
         made: list[Rewritten] = []
 
         def rewrite(plan: Tensor, confidence: Tensor) -> Filled:
-            made.append(self.whole_rewrite(condition(), now, planner.alike, self.sampling)(plan, confidence))
+            assert looks is not None
+            assert isinstance(memory, LongMemory)
+            parts = self.condition_apart(looks, memory)
+            made.append(self.whole_rewrite(parts, now, planner.alike, self.sampling)(plan, confidence))
             return made[0].plan
 
-        whole = looks and planner.tokens is not None and self.may_be_whole(len(seen), self.sampling)
+        whole = corrects and planner.tokens is not None and self.may_be_whole(len(seen), self.sampling)
         plan = planner.step(self.reading(condition), seen, tokens, now.frozen, rewrite if whole else None)
         memory.steps = steps  # not before the plan is there
         normal = made[0].actions if made else self._from(plan, steps)  # (B, T, A) from now on
         if self.offset is not None:
-            if looks and normal.shape[1]:
+            if corrects and normal.shape[1]:
                 self._correct(memory, normal, seen, made[0].offset if made else self._offset(normal, seen, condition()))
             normal = normal if memory.offsets is None else normal + memory.offsets[:, steps:]
         actions = self.raw_actions(normal).cpu().numpy()
@@ -135,7 +136,10 @@ class MGP(WholePlans):
             generators = [one for one, there in zip(memory.generators, seen, strict=True) if there]
             known = self._known(memory)
             known = None if known is None else known[torch.from_numpy(seen)]
-            made, confidence = self._short(self.condition(looks, memory=memory), generators, known)
+            if self.may_be_whole(len(looks.which), self.sampling):
+                made, confidence = self.whole_window(self.condition_apart(looks, memory), known, self.sampling)
+            else:
+                made, confidence = self._short(self.condition(looks, memory=memory), generators, known)
             actions[seen], sure[seen] = made.cpu().numpy(), confidence.numpy()
         return Chunk(actions, self.execution_horizon, sure)
 
@@ -185,7 +189,7 @@ class MGP(WholePlans):
         Nothing comes of it: neither plan nor random streams change. None where there is nothing to edit: no plan yet,
         the plan is over, nothing was observed, or `variant` is "full", which never edits.
         """
-        planner, condition, seen = self._replanning(observation, memory, observed)
+        planner, condition, seen, _ = self._replanning(observation, memory, observed)
         return planner.what_if(self.reading(condition), seen, self._executed(memory, executed)[1], **changes)
 
     def _executed(self, memory: Memory, executed: int | None) -> tuple[int, int]:
@@ -201,7 +205,10 @@ class MGP(WholePlans):
         return -(-steps // self.options.tokenizer.actions_per_token)
 
     def _replanning(self, observation: Frame, memory: Memory, observed: np.ndarray | None):
-        """The planner, the condition of the episodes that have one, made when it is asked for, and which they are."""
+        """The planner, the condition of the episodes that have one, made when it is asked for, and which they are.
+
+        And what they see.
+        """
         if not isinstance(memory, LongMemory) or memory.planner is None:
             raise ConfigError("MGP-Short keeps no plan that could be edited: ask an MGP-Long (horizon = 'long')")
         looks, seen = self.look(observation, memory, observed)
@@ -211,7 +218,7 @@ class MGP(WholePlans):
             assert looks is not None, "no episode was observed, so none is replanned"
             return self.condition(looks, memory=memory)
 
-        return memory.planner, condition, torch.from_numpy(seen)
+        return memory.planner, condition, torch.from_numpy(seen), looks
 
     def _offset(self, plan: Tensor, seen: Tensor, condition: Tensor) -> Tensor:
         """MGP-Long: offsets (O, T', A) of what comes next in plans (B, T, A), by the condition (O, H, C) of some."""

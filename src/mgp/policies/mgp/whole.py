@@ -1,15 +1,15 @@
-"""A whole plan of one robot as one graph: from the condition to actions, with all passes and choices in between.
+"""A whole plan of one robot as one graph: from features of frames to actions, with all passes and choices in between.
 
-An engine then is called once where it was called ten times, with Python and torch in between each time, which took longer
-than the network. Only at temperature 0, where nothing is drawn, and for one robot; otherwise the parts are called one
-by one, to the same end (tests/policies/test_whole.py).
+An engine then is called once where it was called ten times, with Python and torch in between each time, which took
+longer than the network. Only at temperature 0, where nothing is drawn, and for one robot; otherwise the parts are called
+one by one, to the same end (tests/policies/test_whole.py).
 
 H frames, C condition width, N tokens, T actions, A action width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -39,27 +39,33 @@ class WholePlans(MGPNetworks):
             plain = plain and scored and sampling.variant != "full"
         return self.whole and plain and rows == 1 and self.device.type == "cpu"
 
-    def whole_window(self, condition: Tensor, known: Tensor | None, sampling: SamplingConfig) -> tuple[Tensor, Tensor]:
-        """MGP-Short: raw actions (1, T, A) of a window that begins with `known` (1, K) tokens, and how sure (1,)."""
+    def whole_window(
+        self, parts: Sequence[Tensor], known: Tensor | None, sampling: SamplingConfig
+    ) -> tuple[Tensor, Tensor]:
+        """MGP-Short: raw actions (1, T, A) of a window that begins with `known` (1, K) tokens, and how sure (1,).
+
+        `parts` are those of the condition.
+        """
         tokens = torch.full((1, self.tokens), self.transformer.vocabulary.mask)
         free = self.tokens
         if known is not None:
             tokens[:, : known.shape[1]] = known
             free -= known.shape[1]
         counts, rounds = ranks(self.tokens, free, free, sampling.refine_steps)
-        return self.window_graph(condition, tokens, counts, rounds[0], *rounds[2:])
+        return self.window_graph(tokens, counts, rounds[0], *rounds[2:], *parts)
 
     @graph
-    def window_graph(self, condition: Tensor, tokens: Tensor, counts: Tensor, *rounds: Tensor) -> tuple[Tensor, Tensor]:
-        """From a condition (1, H, C) and tokens (1, N) with [MASK]s; `rounds` as `sampling.whole.Ranks` has them."""
-        transformer = self.transformer
+    def window_graph(self, tokens: Tensor, counts: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor]:
+        """From tokens (1, N) with [MASK]s, `sampling.whole.Ranks`, and the parts of a condition."""
+        rounds, parts = self._apart(rest)
+        transformer, condition = self.transformer, self.encoder.join(*parts)
         masked = tokens == transformer.vocabulary.mask
         nothing = torch.zeros(1, dtype=torch.long)
         keys_values = transformer.keys_values(condition)
         x = read_all(transformer, tokens, nothing, keys_values)
         ranking = torch.where(masked, 0.0, torch.inf)
-        rest = (rounds[0], rounds[0], *rounds[1:])  # nothing is read anew for the first
-        out = fill(transformer, x, keys_values, nothing, tokens, ranking, counts, rest, fresh=True)
+        rounds = (rounds[0], rounds[0], *rounds[1:])  # nothing is read anew for the first
+        out = fill(transformer, x, keys_values, nothing, tokens, ranking, counts, rounds, fresh=True)
         sure = torch.where(masked, out.confidence, 0.0).sum(1) / masked.sum(1)
         guess = self._decoded(out.tokens)
         if self.offset is not None:
@@ -67,7 +73,7 @@ class WholePlans(MGPNetworks):
         return self.raw_actions(guess)[:, self.past :], sure
 
     def whole_rewrite(
-        self, condition: Tensor, now: Now, alike: Tensor | None, sampling: SamplingConfig
+        self, parts: Sequence[Tensor], now: Now, alike: Tensor | None, sampling: SamplingConfig
     ) -> Callable[[Tensor, Tensor], Rewritten]:
         """MGP-Long: what makes another of a plan (1, N) and its confidence."""
         size, per = self.tokens, self.options.tokenizer.actions_per_token
@@ -76,11 +82,10 @@ class WholePlans(MGPNetworks):
         counts, rounds = ranks(size, pending, round(pending * share), sampling.refine_steps)
         start = self.tokenizer.decoding_from(now.steps // per, size)
         skipped = now.steps - start * per
-        rest = (*rounds, *(() if alike is None else (alike,)))
+        rest = (*rounds, *(() if alike is None else (alike,)), *parts)
 
         def rewritten(plan: Tensor, confidence: Tensor) -> Rewritten:
             tokens, sure, times, actions, offset = self.rewrite_graph(
-                condition,
                 plan,
                 confidence,
                 torch.tensor([now.executed]),
@@ -98,7 +103,6 @@ class WholePlans(MGPNetworks):
     @graph
     def rewrite_graph(
         self,
-        condition: Tensor,  # (1, H, C)
         plan: Tensor,  # (1, N)
         confidence: Tensor,  # (1, N)
         executed: Tensor,  # (1,) tokens
@@ -107,10 +111,12 @@ class WholePlans(MGPNetworks):
         decoded: Tensor,  # (L,) places of those to be decoded
         first: Tensor,  # (1,) of their actions the next one
         counts: Tensor,
-        *rest: Tensor,  # of `Ranks`; and `likeness` of the codes (K, K), where it counts
+        *rest: Tensor,  # of `Ranks`; `likeness` of the codes (K, K), where it counts; the parts of a condition
     ) -> tuple[Tensor, ...]:
         """Tokens, confidence and rounds of the plan, its normalised actions (1, L actions, A), the offset (1, T, A)."""
-        rounds, alike = (rest, None) if len(rest) % 2 == 0 else (rest[:-1], rest[-1])
+        rounds, parts = self._apart(rest)
+        rounds, alike = (rounds, None) if len(rounds) % 2 == 0 else (rounds[:-1], rounds[-1])
+        condition = self.encoder.join(*parts)
         keys_values = self.transformer.keys_values(condition)
         rewritten = rewrite(
             self.transformer, keys_values, executed, plan, confidence, frozen, asked, counts, rounds, alike
@@ -119,6 +125,11 @@ class WholePlans(MGPNetworks):
         near = self.next_actions(actions, first)
         offset = torch.zeros_like(near) if self.offset is None else self.offset(condition, near)
         return *rewritten, actions, offset
+
+    def _apart(self, rest: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """What comes before the parts of a condition, and these."""
+        place = len(rest) - self.encoder.part_count
+        return rest[:place], rest[place:]
 
     def _decoded(self, tokens: Tensor) -> Tensor:
         """Codes (1, N) to normalised actions (1, T, A)."""
