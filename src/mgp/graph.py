@@ -2,8 +2,8 @@
 
 A method marked `@graph` takes tensors and gives one or several, and neither changes anything nor looks at values to
 decide what to do. That is all an engine needs (`mgp.engines`): it watches which of them acting calls, writes each down
-as a graph, and stands in for it. Whatever else is done between them, such as drawing at random, stays Python. One may call
-others: an engine that stands in for it does all at once.
+as a graph, and stands in for it. Whatever else is done between them, such as drawing at random, stays Python. One may
+call others: an engine that stands in for it does all at once.
 """
 
 from __future__ import annotations

@@ -42,10 +42,6 @@ class Normalizer(nn.Module):
             getattr(self, f"{key}_offset").copy_(torch.from_numpy(offset))
         return self
 
-    def limits(self, key: str) -> tuple[Tensor, Tensor]:
-        """Scale and offset (width,)."""
-        return getattr(self, f"{key}_scale"), getattr(self, f"{key}_offset")
-
     def normalize(self, key: str, value: Tensor) -> Tensor:
         return value * getattr(self, f"{key}_scale") + getattr(self, f"{key}_offset")
 

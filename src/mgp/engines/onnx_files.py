@@ -93,7 +93,7 @@ def _stable_sort():
     from onnxscript import opset18 as op
 
     def sort(x, stable=None, dim: int = -1, descending: bool = False):
-        count = op.Gather(op.Shape(x), op.Constant(value_ints=[dim]))
+        count = op.Gather(op.Shape(x), op.Constant(value_ints=[dim]))  # type: ignore[type-var]
         return op.TopK(x, count, axis=dim, largest=int(descending), sorted=1)
 
     return sort

@@ -5,9 +5,6 @@ B windows, H frames, F distinct frames, S state width, C condition width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -22,7 +19,6 @@ from mgp.data.windows import Looks
 from mgp.errors import ConfigError
 from mgp.graph import graph
 from mgp.model.encoders import ENCODERS, build_encoder, kind_of
-from mgp.model.encoders.cloud import PointNet
 from mgp.model.encoders.instruction import BUCKETS, bag_of_words
 from mgp.model.kept import Kept
 
@@ -68,58 +64,44 @@ class ObservationEncoder(nn.Module):
 
         `apart`: to the parts that `join` makes it of.
         """
-        parts = self._parts(looks, normalizer, kept)
-        if apart:
-            return parts
-        return self.join(*parts) if noise is None else self._joined(parts, noise)
+        parts = self._parts(looks, normalizer, noise, kept)
+        return parts if apart else self.join(*parts)
 
-    def _parts(self, looks: Looks, normalizer: Normalizer, kept: Kept | None = None) -> list[Tensor]:
-        """Features (B, H, C') of all but the state, which is given with its limits, to be encoded by `join`."""
+    def _parts(
+        self, looks: Looks, normalizer: Normalizer, noise: Tensor | None = None, kept: Kept | None = None
+    ) -> list[Tensor]:
+        """Features (B, H, C') of all but the state, which `join` encodes.
+
+        Places are turned to the hand's here, and not in a graph: in the bfloat16 of some engines millimetres are lost.
+        """
         new = looks if kept is None or not looks.frames else kept.unseen(looks)
+        state, clouds = relative(self.config, new, self.places)
         parts = []
         for key, encoder in self.encoders.items():
             if key == "state":
-                assert looks.state is not None
-                parts += [looks.state, *normalizer.limits(key)]
+                assert state is not None
+                normal = normalizer.normalize("state", state)
+                parts.append(normal if noise is None else normal + noise)
             elif key == "instruction":
                 assert looks.instruction is not None, "this encoder was built for instructions"
                 text = encoder(self.words[looks.instruction])
                 parts.append(text[:, None].expand(-1, looks.which.shape[1], -1))
             else:
-                encoded = self._encoded(key, new, normalizer) if len(new.frames[key]) else None  # (F, C)
+                frames = clouds.get(key, new.frames[key])
+                if key in normalizer.keys:
+                    frames = normalizer.normalize(key, frames)
+                encoded = encoder(frames) if len(frames) else None  # (F, C)
                 if kept is not None:
                     encoded = torch.stack(kept.complete(key, encoded))
                 assert encoded is not None
                 parts.append(encoded[looks.which])
         return parts
 
-    def _encoded(self, key: str, looks: Looks, normalizer: Normalizer) -> Tensor:
-        encoder, frames = self.encoders[key], looks.frames[key]
-        if key not in normalizer.keys:
-            return encoder(frames)
-        if kind_of(key) == "cloud" and self.config.frame == "hand" and looks.hand is not None:
-            return cast(PointNet, encoder).around(frames, looks.hand, *normalizer.limits(key))
-        return encoder(normalizer.normalize(key, frames))
-
-    @property
-    def part_count(self) -> int:
-        """How many parts there are."""
-        return len(self.encoders) + (2 if "state" in self.encoders else 0)
-
     @graph
     def join(self, *parts: Tensor) -> Tensor:
-        """To the condition (B, H, C)."""
-        return self._joined(parts)
-
-    def _joined(self, parts: Sequence[Tensor], noise: Tensor | None = None) -> Tensor:
-        features, rest = [], iter(parts)
-        for key, encoder in self.encoders.items():
-            part = next(rest)
-            if key == "state":
-                normal = state_in_frame(self.config, part, self.places) * next(rest) + next(rest)
-                part = encoder(normal if noise is None else normal + noise)
-            features.append(part)
-        return torch.cat(features, dim=-1)
+        """The parts, one for each key, to the condition (B, H, C)."""
+        both = zip(self.encoders.items(), parts, strict=True)
+        return torch.cat([encoder(part) if key == "state" else part for (key, encoder), part in both], dim=-1)
 
     def noise(self, looks: Looks, scale: float, generator: torch.Generator) -> Tensor | None:
         """State noise for `forward`, None without any."""
@@ -133,22 +115,14 @@ def state_width(config: EncoderConfig, width: int) -> int:
     return {"hand": width + 1, "motion": 2 * width, "world": width}[config.frame]
 
 
-def state_in_frame(config: EncoderConfig, state: Tensor, places: int) -> Tensor:
-    """State (B, H, S) to (B, H, S'), whose first triples are `places`, in the chosen frame."""
-    if config.frame == "world":
-        return state
-    # motion is that of the newest frames; the first of the episode lies too far back to be one of them
-    parts = (state[:, :1], state[:, 1:]) if config.first else (state,)
-    hands = config.frame == "hand"
-    moved = [state_to_hand(part, places) if hands else with_motion(part) for part in parts]
-    return torch.cat(moved, dim=1) if len(moved) > 1 else moved[0]
-
-
 def relative(config: EncoderConfig, looks: Looks, places: int) -> tuple[Tensor | None, dict[str, Tensor]]:
     """State (B, H, S'), whose first triples are `places`, and clouds (F, P, 3+) in the chosen frame."""
     state, hand = looks.state, looks.hand
-    if state is not None:
-        state = state_in_frame(config, state, places)
+    if state is not None and config.frame != "world":
+        # motion is that of the newest frames; the first of the episode lies too far back to be one of them
+        parts = (state[:, :1], state[:, 1:]) if config.first else (state,)
+        hands = config.frame == "hand"
+        state = torch.cat([state_to_hand(part, places) if hands else with_motion(part) for part in parts], dim=1)
     clouds = {key: frames for key, frames in looks.frames.items() if kind_of(key) == "cloud"}
     if config.frame == "hand" and hand is not None:
         clouds = {key: cloud_to_hand(cloud, hand) for key, cloud in clouds.items()}

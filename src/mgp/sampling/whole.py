@@ -116,7 +116,7 @@ def rewrite(
     rounds: Sequence[Tensor],
     alike: Tensor | None = None,
 ) -> Filled:
-    """Adaptive token refinement: a plan (1, N) scored, and rewritten after its `frozen` () tokens where it is unsure.
+    """Adaptive token refinement: a plan (1, N) scored, and rewritten after its `frozen` (1,) tokens where it is unsure.
 
     asked (S,): the places of the pending tokens, some more before them. The confidence that comes is of all tokens.
     """

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mgp.config import EncoderConfig
-from mgp.data.frames import cloud_to_hand
 from mgp.graph import graph
 from mgp.model.encoders.highest import Highest, first_highest
 from mgp.model.rounding import rounded
@@ -33,11 +32,6 @@ class PointNet(nn.Module):
             layers += [nn.Linear(a, b), nn.LayerNorm(b), nn.ReLU()]
         self.points = nn.Sequential(*layers)
         self.project = nn.Sequential(nn.Linear(hidden[-1], out), nn.LayerNorm(out))
-
-    @graph
-    def around(self, cloud: Tensor, hand: Tensor, scale: Tensor, offset: Tensor) -> Tensor:
-        """Clouds (F, P, 3+) as seen from the hand (F, 3), normalised, to (F, out)."""
-        return self(cloud_to_hand(cloud, hand) * scale + offset)
 
     @graph
     def forward(self, cloud: Tensor) -> Tensor:

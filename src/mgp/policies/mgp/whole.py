@@ -1,8 +1,8 @@
 """A whole plan of one robot as one graph: from features of frames to actions, with all passes and choices in between.
 
 An engine then is called once where it was called ten times, with Python and torch in between each time, which took
-longer than the network. Only at temperature 0, where nothing is drawn, and for one robot; otherwise the parts are called
-one by one, to the same end (tests/policies/test_whole.py).
+longer than the network. Only at temperature 0, where nothing is drawn, and for one robot; otherwise the parts are
+called one by one, to the same end (tests/policies/test_whole.py).
 
 H frames, C condition width, N tokens, T actions, A action width.
 """
@@ -89,7 +89,7 @@ class WholePlans(MGPNetworks):
                 plan,
                 confidence,
                 torch.tensor([now.executed]),
-                torch.tensor(now.frozen),
+                torch.tensor([now.frozen]),
                 pending_places(size, now.frozen),
                 torch.arange(start, size),
                 torch.tensor([skipped]),
@@ -106,7 +106,7 @@ class WholePlans(MGPNetworks):
         plan: Tensor,  # (1, N)
         confidence: Tensor,  # (1, N)
         executed: Tensor,  # (1,) tokens
-        frozen: Tensor,  # () tokens
+        frozen: Tensor,  # (1,) tokens
         asked: Tensor,  # (S,) places of those that are not
         decoded: Tensor,  # (L,) places of those to be decoded
         first: Tensor,  # (1,) of their actions the next one
@@ -128,7 +128,7 @@ class WholePlans(MGPNetworks):
 
     def _apart(self, rest: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """What comes before the parts of a condition, and these."""
-        place = len(rest) - self.encoder.part_count
+        place = len(rest) - len(self.encoder.encoders)
         return rest[:place], rest[place:]
 
     def _decoded(self, tokens: Tensor) -> Tensor:
