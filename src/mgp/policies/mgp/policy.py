@@ -107,7 +107,7 @@ class MGP(WholePlans):
             assert looks is not None
             assert isinstance(memory, LongMemory)
             parts = self.condition_apart(looks, memory)
-            made.append(self.whole_rewrite(parts, now, planner.alike, self.sampling)(plan, confidence))
+            made.append(self.whole_rewrite(plan, confidence, parts, now, planner.alike, self.sampling))
             return made[0].plan
 
         whole = corrects and planner.tokens is not None and self.may_be_whole(len(seen), self.sampling)

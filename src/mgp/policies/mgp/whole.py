@@ -9,7 +9,7 @@ H frames, C condition width, N tokens, T actions, A action width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -27,6 +27,12 @@ class Now(NamedTuple):
     steps: int  # actions executed
     executed: int  # tokens begun by then
     frozen: int  # and those that will be begun before the plan is there
+
+
+class Rewritten(NamedTuple):
+    plan: Filled
+    actions: Tensor  # (1, T, A) of it from now on, normalised
+    offset: Tensor  # (1, T', A) to be added to those that come next
 
 
 class WholePlans(MGPNetworks):
@@ -73,32 +79,35 @@ class WholePlans(MGPNetworks):
         return self.raw_actions(guess)[:, self.past :], sure
 
     def whole_rewrite(
-        self, parts: Sequence[Tensor], now: Now, alike: Tensor | None, sampling: SamplingConfig
-    ) -> Callable[[Tensor, Tensor], Rewritten]:
-        """MGP-Long: what makes another of a plan (1, N) and its confidence."""
+        self,
+        plan: Tensor,
+        confidence: Tensor,
+        parts: Sequence[Tensor],
+        now: Now,
+        alike: Tensor | None,
+        sampling: SamplingConfig,
+    ) -> Rewritten:
+        """MGP-Long: what becomes of a plan (1, N) of some confidence under a look, the parts of a condition."""
         size, per = self.tokens, self.options.tokenizer.actions_per_token
         pending = size - now.frozen
         share = 1.0 if sampling.variant == "no-sm" else sampling.mask_ratio
         counts, rounds = ranks(size, pending, round(pending * share), sampling.refine_steps)
         start = self.tokenizer.decoding_from(now.steps // per, size)
         skipped = now.steps - start * per
-        rest = (*rounds, *(() if alike is None else (alike,)), *parts)
-
-        def rewritten(plan: Tensor, confidence: Tensor) -> Rewritten:
-            tokens, sure, times, actions, offset = self.rewrite_graph(
-                plan,
-                confidence,
-                torch.tensor([now.executed]),
-                torch.tensor([now.frozen]),
-                pending_places(size, now.frozen),
-                torch.arange(start, size),
-                torch.tensor([skipped]),
-                counts,
-                *rest,
-            )
-            return Rewritten(Filled(tokens, sure, times), actions[:, skipped:], offset)
-
-        return rewritten
+        tokens, sure, times, actions, offset = self.rewrite_graph(
+            plan,
+            confidence,
+            torch.tensor([now.executed]),
+            torch.tensor([now.frozen]),
+            pending_places(size, now.frozen),
+            torch.arange(start, size),
+            torch.tensor([skipped]),
+            counts,
+            *rounds,
+            *(() if alike is None else (alike,)),
+            *parts,
+        )
+        return Rewritten(Filled(tokens, sure, times), actions[:, skipped:], offset)
 
     @graph
     def rewrite_graph(
@@ -134,9 +143,3 @@ class WholePlans(MGPNetworks):
     def _decoded(self, tokens: Tensor) -> Tensor:
         """Codes (1, N) to normalised actions (1, T, A)."""
         return self.tokenizer.decode_vectors(self.tokenizer.codebook.lookup(tokens)).clamp(-1, 1)
-
-
-class Rewritten(NamedTuple):
-    plan: Filled
-    actions: Tensor  # (1, T, A) of it from now on, normalised
-    offset: Tensor  # (1, T', A) to be added to those that come next
