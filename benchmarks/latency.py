@@ -1,12 +1,12 @@
 """How long MGP thinks with each engine: `python -m benchmarks.latency`, about ten minutes of an idle machine.
 
-MGP-Short and MGP-Long at batch 1 on one thread, from camera clouds of 512 and 1024 points, with the point layers of the
-methods and with DP3's wider ones; every engine that is installed, interleaved in one run, all on the same frames of a
-demonstration. Then MGP-Long with 50, 100, 200 and 400 tokens. Encoder included, looks at the world not. Weights are
-untrained: the work is the same. (How well engines agree with torch is for trained weights: `mgp export RUN`.)
+MGP-Short and MGP-Long at batch 1 on one thread, from camera clouds of 512 and 1024 points; every engine that is
+installed, interleaved in one run, all on the same frames of a demonstration. Then MGP-Long with 50, 100, 200 and 400
+tokens. Encoder included, looks at the world not. Weights are untrained: the work is the same. (How well engines agree
+with torch is for trained weights: `mgp export RUN`.)
 
 The tables are printed, and written to results/latency.csv and docs/latency-growth.svg if the machine was idle and the
-commit is clean.
+commit is clean. A machine that is not idle is refused at once; with --busy it prints figures, and writes none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +23,7 @@ import numpy as np
 import torch
 import tyro
 
-from benchmarks.timing import TASK, check_idle, demonstrated, show
+from benchmarks.timing import POINTS, TASK, check_idle, demonstrated, show
 from mgp.data.demonstrations import Demonstrations
 from mgp.engines import REFERENCE
 from mgp.engines.folder import adopt
@@ -41,23 +41,22 @@ from mgp.presets import get_config
 from mgp.workflows.export import installed, write_engines
 
 OUTPUT, PLOT = Path("results/latency.csv"), Path("docs/latency-growth.svg")
-WIDE = (64, 128, 256)  # point layers of DP3
-GROWTH = (50, 100, 200, 400)  # tokens of a plan
+GROWTH, GROWTH_ROUNDS = (50, 100, 200, 400), 3  # tokens of a plan
 STEPS_A_TOKEN = 4
+METHODS = {"mgp-short": 2, "mgp-long": 50}  # and the tokens of their plans
 TARGETS = {"mgp-short": ("step_p50", 0.3), "mgp-long": ("sequence_p50", 60.0)}  # milliseconds, of 512 points
 COLUMNS = (
-    *("method", "tokens", "points", "hidden", "engine", "run", "replans"),
+    *("method", "tokens", "points", "engine", "run", "replans"),
     *("replan_p50", "replan_p99", "step_p50", "sequence_p50", "sequence_p99", "ratio"),  # ratio: of replans, to torch
     *("others", "torch", "commit", "machine"),
 )
-PRINTED = COLUMNS[:13]
+PRINTED = COLUMNS[:12]
 
 
 class Case(NamedTuple):
     method: str
     tokens: int
     points: int
-    hidden: tuple[int, ...]
     engine: str
 
     @property
@@ -79,9 +78,8 @@ class Options:
     plot: Path = PLOT
 
 
-def build(method: str, hidden: tuple[int, ...], demonstrations: Demonstrations) -> LearnedPolicy:
+def build(method: str, demonstrations: Demonstrations) -> LearnedPolicy:
     config = get_config(method, TASK)
-    config = replace(config, encoder=replace(config.encoder, hidden=hidden))
     policy = policy_class(config.policy.name).build(config, demonstrations).eval()
     # a codebook whose codes differ, as after training
     torch.nn.init.normal_(policy.tokenizer.codebook.codes, generator=torch.Generator().manual_seed(0))
@@ -103,14 +101,14 @@ def with_engines(policy: LearnedPolicy, demonstrations: Demonstrations, engines:
 
 
 def contest(
-    cases: Sequence[tuple[str, int, tuple[int, ...]]], points: int, demonstrations: Demonstrations, options: Options
+    cases: Mapping[str, int], points: int, demonstrations: Demonstrations, options: Options
 ) -> tuple[list[Line], Others]:
-    """Lines of (method, tokens, hidden), every engine of each, in one interleaved race on the same frames."""
+    """Lines of methods and their tokens, every engine of each, in one interleaved race on the same frames."""
     policies: dict[Case, Policy] = {}
-    for method, tokens, hidden in cases:
-        print(f"exporting {method}, {tokens} tokens, {points} points, {hidden}", file=sys.stderr, flush=True)
-        found = with_engines(build(method, hidden, demonstrations), demonstrations, options.engines or installed())
-        policies |= {Case(method, tokens, points, hidden, engine): policy for engine, policy in found.items()}
+    for method, tokens in cases.items():
+        print(f"exporting {method}, {tokens} tokens, {points} points", file=sys.stderr, flush=True)
+        found = with_engines(build(method, demonstrations), demonstrations, options.engines or installed())
+        policies |= {Case(method, tokens, points, engine): policy for engine, policy in found.items()}
     raced = race(
         {case.name: policy for case, policy in policies.items()},
         Replay(demonstrations),
@@ -127,7 +125,6 @@ def contest(
         base = figures[case._replace(engine=REFERENCE)]
         values = {
             **case._asdict(),
-            "hidden": " ".join(map(str, case.hidden)),
             "run": policies[case].execution_horizon,
             "replans": len(raced.times[case.name, 1].replans),
             **{name: f"{value:.4g}" for name, value in mine.items()},
@@ -151,29 +148,27 @@ def measure(options: Options) -> tuple[list[Line], list[Line], Others]:
     lines: list[Line] = []
     machines: list[Others] = []
     for points in options.points:
-        demonstrations = demonstrated(1, points)
-        usual = get_config("mgp-short", TASK).encoder.hidden
-        methods = {"mgp-short": 2, "mgp-long": 50}
-        cases = [(method, n, hidden) for method, n in methods.items() for hidden in dict.fromkeys((usual, WIDE))]
-        found, seen = contest(cases, points, demonstrations, options)
+        found, seen = contest(METHODS, points, demonstrated(1, points), options)
         lines += found
         machines.append(seen)
-    demonstrations, growth = demonstrated(1), []
+    demonstrations, fewer = demonstrated(1), replace(options, rounds=min(options.rounds, GROWTH_ROUNDS))
+    known = [line for line in lines if line["method"] == "mgp-long" and line["points"] == str(POINTS)]
+    growth = [line for line in known if int(line["tokens"]) in options.growth]
     for tokens in options.growth:
-        longer = demonstrations.saying(horizon=STEPS_A_TOKEN * tokens)
-        found, seen = contest([("mgp-long", tokens, WIDE)], 512, longer, options)
-        growth += found
-        machines.append(seen)
+        if not any(line["tokens"] == str(tokens) for line in growth):
+            longer = demonstrations.saying(horizon=STEPS_A_TOKEN * tokens)
+            found, seen = contest({"mgp-long": tokens}, POINTS, longer, fewer)
+            growth += found
+            machines.append(seen)
     unknown = any(one.cores is None for one in machines)
     return lines, growth, Others(None if unknown else max((one.cores or 0.0 for one in machines), default=0.0))
 
 
 def targets(lines: Sequence[Line]) -> str:
-    """Which engines meet them, with the wider point layers."""
+    """Which engines meet them."""
     said = []
     for method, (figure, limit) in TARGETS.items():
-        rows = [line for line in lines if line["method"] == method and line["points"] == "512" and figure in line]
-        rows = [line for line in rows if line["hidden"] == " ".join(map(str, WIDE))]
+        rows = [line for line in lines if line["method"] == method and line["points"] == str(POINTS) and figure in line]
         met = [line["engine"] for line in rows if float(line[figure]) <= limit]
         best = min((float(line[figure]) for line in rows), default=float("nan"))
         said.append(f"{method}: {figure} at most {limit} ms, best {best:.3g}; met by {', '.join(met) or 'none'}")
@@ -204,7 +199,7 @@ def run(options: Options) -> None:
     show(growth, PRINTED)
     print(f"\n{targets(lines)}")
     if not options.busy:
-        write_speed(options.output, COLUMNS, [*lines, *growth], seen)
+        write_speed(options.output, COLUMNS, [*lines, *(line for line in growth if line not in lines)], seen)
         draw(growth, options.plot)
 
 

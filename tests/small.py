@@ -180,6 +180,7 @@ def plant(policy: MGP, forward: Callable[[Tensor, Tensor, Tensor], Tensor]) -> N
         return lambda tokens, wanted, executed: at(forward(tokens, condition(), executed), wanted)
 
     policy.reading = reading  # type: ignore[method-assign]
+    policy.whole = False  # which does without it
 
 
 def frames(config: RunConfig, batch: int, history: int, seed: int = 0) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import controlled, delay, replanning
+from benchmarks import controlled, delay, engines, replanning
 
 import small
 from mgp.data.spec import DataSpec
@@ -34,8 +34,12 @@ class TinyRun:
         return lambda: load(self.folder, **sampling)
 
 
-def load(folder: Path, **sampling) -> LearnedPolicy:
-    return small.policy(TinyRun(folder).config).with_sampling(**sampling)
+def load(folder: Path, engine: str = "torch", **sampling) -> LearnedPolicy:
+    """Where "coarse" computes, actions come out reversed."""
+    made = small.policy(TinyRun(folder).config).with_sampling(**sampling)
+    if engine == "coarse":
+        made.normalizer.action_scale.neg_()
+    return made
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -87,6 +91,22 @@ def test_replanning_counts_passes_and_rates_the_alarm(tiny, capsys):
     assert {row["failed"] for row in alarms} != {"0"}
     assert all(0 <= float(row["auroc"]) <= 1 for row in alarms)
     assert alarms[0]["auroc"] == "0.5", "before three looks nothing is known"
+
+
+def test_engines_are_set_against_torch_on_the_same_episodes(tiny, monkeypatch, capsys):
+    monkeypatch.setattr(engines, "exported", lambda checkpoint: {"engines": {"coarse": {}, "torch": {}}})
+    options = ["--development", "--episodes", "4", "--workers", "1", "--output", "engines.csv"]
+    assert engines.main(["long", *options]) == 0
+    plain, coarse = rows(tiny / "engines.csv")
+    assert (plain["engine"], coarse["engine"]) == ("torch", "coarse")
+    assert plain["only_here"] == plain["only_torch"] == "0"
+    assert plain["p"] == "1.0"
+    solved = [float(row["success"]) * 4 for row in (plain, coarse)]
+    assert solved[1] - solved[0] == int(coarse["only_here"]) - int(coarse["only_torch"])
+    assert "engine coarse  episodes 4" in capsys.readouterr().out
+    monkeypatch.setattr(engines, "exported", lambda checkpoint: None)
+    assert engines.main(["long", *options]) == 2
+    assert "run `mgp export" in capsys.readouterr().err
 
 
 def test_what_a_benchmark_cannot_do_is_named(tiny, capsys, monkeypatch):

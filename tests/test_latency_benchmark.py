@@ -9,14 +9,13 @@ from mgp.evaluation.csv_table import read
 from mgp.evaluation.idle import Others
 from small import demonstrations, tiny_of
 
-LINE = {"method": "mgp-short", "tokens": "2", "points": "512", "hidden": "64 128 256", "engine": "openvino"}
+LINE = {"method": "mgp-short", "tokens": "2", "points": "512", "engine": "openvino"}
 
 
 @pytest.fixture
 def tiny(monkeypatch):
     monkeypatch.setattr(latency, "get_config", lambda method, task: tiny_of(method, "cloud"))
     monkeypatch.setattr(latency, "demonstrated", lambda episodes, points=16: demonstrations("cloud"))
-    monkeypatch.setattr(latency, "WIDE", (8, 16))
     monkeypatch.setattr("mgp.evaluation.idle.time.sleep", lambda seconds: None)
 
 
@@ -50,11 +49,11 @@ def test_an_idle_machine_writes_table_and_picture(monkeypatch, tmp_path):
     assert "tokens of a plan" in paths[1].read_text() or paths[1].stat().st_size > 1000
 
 
-def test_targets_are_judged_with_the_wide_layers_and_512_points():
+def test_targets_are_judged_with_512_points():
     lines = [
         {**LINE, "step_p50": "0.24"},
         {**LINE, "engine": "torch", "step_p50": "1.1"},
-        {**LINE, "hidden": "64 64 128", "engine": "other", "step_p50": "0.1"},
+        {**LINE, "points": "1024", "engine": "other", "step_p50": "0.1"},
         {**LINE, "method": "mgp-long", "sequence_p50": "80"},
     ]
     short, long = latency.targets(lines).splitlines()

@@ -1,8 +1,9 @@
 """Functions of tensors alone, in whose place an engine may compute.
 
-A method marked `@graph` takes tensors and gives a tensor, and neither changes anything nor looks at values to decide
-what to do. That is all an engine needs (`mgp.engines`): it watches which of them acting calls, writes each down as a
-graph, and stands in for it. Whatever else is done between them, such as drawing and choosing, stays Python.
+A method marked `@graph` takes tensors and gives one or several, and neither changes anything nor looks at values to
+decide what to do. That is all an engine needs (`mgp.engines`): it watches which of them acting calls, writes each down
+as a graph, and stands in for it. Whatever else is done between them, such as drawing at random, stays Python. One may
+call others: an engine that stands in for it does all at once.
 """
 
 from __future__ import annotations
@@ -15,20 +16,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-StandIn = Callable[..., Tensor | None]  # tensors to what the method would give; None if it cannot take their shapes
-Watcher = Callable[[nn.Module, str, tuple[Tensor, ...], Tensor], None]  # told of each call: whose, which, in, out
+Out = Tensor | tuple[Tensor, ...]
+StandIn = Callable[..., Out | None]  # tensors to what the method would give; None if it cannot take their shapes
+Watcher = Callable[[nn.Module, str, tuple[Tensor, ...], Out], None]  # told of each call: whose, which, in, out
 
 _watchers: list[Watcher] = []
 _STAND_INS = "_stand_ins"
 _LOGITS = "_logits"
 
 
-def graph(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def graph(method: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a method of an `nn.Module` as a function of tensors alone."""
     name = method.__name__
 
     @functools.wraps(method)
-    def call(self: nn.Module, *inputs: Any, **rest: Any) -> Tensor:
+    def call(self: nn.Module, *inputs: Any, **rest: Any) -> Out:
         other = self.__dict__.get(_STAND_INS, {}).get(name)
         if other is None and not _watchers:
             return method(self, *inputs, **rest)
@@ -44,7 +46,11 @@ def graph(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return call
 
 
-def logits(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def outputs_of(out: Out) -> tuple[Tensor, ...]:
+    return out if isinstance(out, tuple) else (out,)
+
+
+def logits(method: Callable[..., Any]) -> Callable[..., Any]:
     """Mark such a method as giving logits, of which the likeliest is what counts: `@logits` above `@graph`."""
     setattr(method, _LOGITS, True)
     return method

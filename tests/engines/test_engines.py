@@ -194,7 +194,7 @@ def test_shapes_that_a_graph_was_not_written_for_are_left_to_torch():
             return 2 * x
 
     double = Double()
-    stand_in(double, "forward", StandIn(((None, 3),), lambda inputs: 10 * inputs[0]))
+    stand_in(double, "forward", StandIn(((None, 3),), lambda inputs: [10 * inputs[0]]))
     with torch.no_grad():
         assert double(torch.ones(2, 3)).max() == 10
         assert double(torch.ones(2, 4)).max() == 2

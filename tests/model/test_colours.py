@@ -61,13 +61,13 @@ def test_colours_follow_the_data_and_are_seen(method):
     policy = policy_class(config.policy.name).build(config, data).eval()
     assert policy.observation_shapes["cloud"] == (small.POINTS, 6)
     assert policy.normalizer.widths["cloud"] == 6
-    conditions = []
-    policy.encoder.register_forward_hook(lambda _module, _inputs, out: conditions.append(out.clone()))
+    features = []
+    policy.encoder.encoders["cloud"].register_forward_hook(lambda _module, _inputs, out: features.append(out.clone()))
     frames = small.frames(config, 1, policy.frames)
     for shade in (0.0, 1.0):
         coloured_cloud = np.concatenate([frames["cloud"], np.full_like(frames["cloud"], shade)], -1)
         policy.plan({**frames, "cloud": coloured_cloud}, policy.begin([0]))
-    assert not torch.equal(*conditions)
+    assert not torch.equal(*features)
     with pytest.raises(ObservationError, match=r"\(16, 3\), the policy was trained on \(16, 6\)"):
         policy.plan(frames, policy.begin([0]))
 

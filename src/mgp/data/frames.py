@@ -29,7 +29,7 @@ def cloud_to_hand(cloud: Tensor, hand: Tensor) -> Tensor:
 
 def move(cloud: Tensor, by: Tensor) -> Tensor:
     """Clouds (..., P, 3+) with xyz displaced."""
-    return torch.cat([cloud[..., :3] + by, cloud[..., 3:]], dim=-1)
+    return cloud + by if cloud.shape[-1] == 3 else torch.cat([cloud[..., :3] + by, cloud[..., 3:]], dim=-1)
 
 
 def state_to_hand(state: Tensor, points: int) -> Tensor:

@@ -22,7 +22,7 @@ REFERENCE, AUTO = "torch", "auto"
 # rounded when it comes. An engine that compiles torch's own code ("own") needs no file.
 SUFFIX = {"fp32": ".onnx", "int8": ".int8.onnx", "dynamic": ".dynamic.onnx"}
 
-Session = Callable[[Sequence[np.ndarray]], np.ndarray]  # inputs of a graph to its output
+Session = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]  # inputs of a graph to its outputs
 
 
 @dataclass(frozen=True)

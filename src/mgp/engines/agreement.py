@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mgp.engines.calls import Graph
+from mgp.graph import outputs_of
 
 # A codebook has near-duplicates, between which little decides: a token may be another and the action almost the same
 TOKENS = 0.9  # share of choices that must be the same
@@ -40,13 +41,21 @@ def compare_graphs(graphs: Sequence[Graph], policy: nn.Module) -> tuple[float, f
     """
     worst, same = 0.0, []
     for graph in graphs:
-        largest = max(float(call.output.abs().max()) for call in graph.calls) or 1.0
+        columns = zip(*(call.outputs for call in graph.calls), strict=True)
+        largest = [max(float(one.abs().max()) for one in column) or 1.0 for column in columns]
         for call in graph.calls:
             with torch.inference_mode():
-                there = getattr(policy.get_submodule(graph.owner), graph.method)(*call.inputs).numpy()
-            here = call.output.numpy()
-            error = float(np.abs(there - here).max()) / largest
-            worst = error if not error <= worst else worst  # NaN stays
+                found = outputs_of(getattr(policy.get_submodule(graph.owner), graph.method)(*call.inputs))
+            for error in _errors(found, call.outputs, largest):
+                worst = error if not error <= worst else worst  # NaN stays
             if graph.logits:
-                same.append((there.argmax(-1) == here.argmax(-1)).ravel())
+                same.append((found[0].argmax(-1) == call.outputs[0].argmax(-1)).numpy().ravel())
     return worst, float(np.concatenate(same).mean()) if same else None
+
+
+def _errors(found: Sequence[Tensor], expected: Sequence[Tensor], largest: Sequence[float]) -> list[float]:
+    """Of each output that is no choice; of none once a choice inside the graph was another."""
+    both = list(zip(found, expected, largest, strict=True))
+    if not all(torch.equal(there, here) for there, here, _ in both if not here.is_floating_point()):
+        return [0.0 if bool(there.isfinite().all()) else float("nan") for there in found]
+    return [float((there - here).abs().max()) / most for there, here, most in both if here.is_floating_point()]

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from mgp.graph import gives_logits, watched
+from mgp.graph import Out, gives_logits, outputs_of, watched
 
 Shape = tuple[int | None, ...]  # None: any size
 
 
 class Call(NamedTuple):
     inputs: tuple[Tensor, ...]
-    output: Tensor
+    outputs: tuple[Tensor, ...]
 
 
 @dataclass
@@ -59,11 +59,12 @@ def observe(policy: nn.Module, act: Callable[[], None]) -> list[Graph]:
     paths = {id(module): path for path, module in policy.named_modules()}
     found: dict[tuple[str, str], Graph] = {}
 
-    def note(module: nn.Module, method: str, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    def note(module: nn.Module, method: str, inputs: tuple[Tensor, ...], output: Out) -> None:
         path = paths.get(id(module))
         if path is not None:
             graph = found.setdefault((path, method), Graph(path, method, gives_logits(module, method)))
-            graph.calls.append(Call(tuple(one.clone() for one in inputs), output.clone()))
+            outputs = tuple(one.clone() for one in outputs_of(output))
+            graph.calls.append(Call(tuple(one.clone() for one in inputs), outputs))
 
     with watched(note):
         act()

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from mgp.engines import Session
+from mgp.graph import outputs_of
 
 COMPILERS = ("g++", "clang++", "c++")
 
@@ -23,8 +24,8 @@ def open_method(module: nn.Module, method: str) -> Session:
     function = getattr(type(module), method).__wrapped__  # without its mark: nobody stands in for the stand-in
     compiled = torch.compile(lambda *inputs: function(module, *inputs), dynamic=True)
 
-    def run(inputs: Sequence[np.ndarray]) -> np.ndarray:
+    def run(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         with torch.no_grad():
-            return compiled(*(torch.from_numpy(one) for one in inputs)).numpy()
+            return [one.numpy() for one in outputs_of(compiled(*(torch.from_numpy(one) for one in inputs)))]
 
     return run

@@ -18,7 +18,7 @@ from mgp.engines import AUTO, REFERENCE, Session, find_engine
 from mgp.engines.calls import Graph, Shape
 from mgp.errors import CheckpointError, ConfigError
 from mgp.files import unseal
-from mgp.graph import dismiss, stand_in
+from mgp.graph import Out, dismiss, stand_in
 from mgp.policies.files import FORMAT as CHECKPOINT_FORMAT
 from mgp.policies.learned import LearnedPolicy
 
@@ -32,10 +32,11 @@ class StandIn:
     shapes: tuple[Shape, ...]
     session: Session
 
-    def __call__(self, *inputs: Tensor) -> Tensor | None:
+    def __call__(self, *inputs: Tensor) -> Out | None:
         if len(inputs) != len(self.shapes) or not all(map(_fits, inputs, self.shapes)):
             return None
-        return torch.from_numpy(self.session([np.ascontiguousarray(one.numpy()) for one in inputs]))
+        found = self.session([np.ascontiguousarray(one.numpy()) for one in inputs])
+        return torch.from_numpy(found[0]) if len(found) == 1 else tuple(map(torch.from_numpy, found))
 
 
 def _fits(one: Tensor, shape: Shape) -> bool:

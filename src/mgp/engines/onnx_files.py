@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from mgp.engines.calls import Graph
 from mgp.extras import needed
+from mgp.graph import Out
 
 LEAST = 4096  # numbers of a weight that is worth rounding
 
@@ -24,7 +25,7 @@ class _Method(nn.Module):
         super().__init__()
         self.owner, self.method = owner, method
 
-    def forward(self, *inputs: Tensor) -> Tensor:
+    def forward(self, *inputs: Tensor) -> Out:
         return getattr(self.owner, self.method)(*inputs)
 
 
@@ -43,7 +44,59 @@ def write_graph(policy: nn.Module, graph: Graph, path: Path) -> None:
             verbose=False,
             external_data=False,
             dynamic_shapes=(free,),
+            custom_translation_table={torch.ops.aten.sort.stable: _stable_sort()},
         )
+    fold_constants(path)
+
+
+def fold_constants(path: Path) -> None:
+    """Compute what depends on weights alone: a product is rounded to int8 only if its weight stands there as it is."""
+    import onnx
+    from onnx import helper, numpy_helper
+    from onnx.reference import ReferenceEvaluator
+
+    model = onnx.load(path)
+    graph = model.graph
+    known, constant, rest = {one.name for one in graph.initializer}, [], []
+    for node in graph.node:
+        inputs = [name for name in node.input if name]
+        if node.op_type == "Constant" or (inputs and known.issuperset(inputs)):
+            constant.append(node)
+            known.update(node.output)
+        else:
+            rest.append(node)
+    asked = {name for node in rest for name in node.input} | {one.name for one in graph.output}
+    made = sorted(name for node in constant for name in node.output if name in asked)
+    if made:
+        outputs = [helper.make_empty_tensor_value_info(name) for name in made]
+        alone = helper.make_graph(constant, "constants", [], outputs, graph.initializer)
+        found = ReferenceEvaluator(helper.make_model(alone, opset_imports=model.opset_import)).run(None, {})
+        graph.initializer.extend(
+            numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in zip(made, found, strict=True)
+        )
+    _keep(model, rest)
+    onnx.save(model, path)
+
+
+def _keep(model, nodes: list) -> None:
+    """These nodes, and of the weights those that they use."""
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    used = {name for node in nodes for name in node.input} | {one.name for one in model.graph.output}
+    kept = [one for one in model.graph.initializer if one.name in used]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
+
+
+def _stable_sort():
+    """torch's stable sort, which the exporter does not know, as TopK, whose ties go by place."""
+    from onnxscript import opset18 as op
+
+    def sort(x, stable=None, dim: int = -1, descending: bool = False):
+        count = op.Gather(op.Shape(x), op.Constant(value_ints=[dim]))  # type: ignore[type-var]
+        return op.TopK(x, count, axis=dim, largest=int(descending), sorted=1)
+
+    return sort
 
 
 def write_int8(source: Path, path: Path, dynamic: bool) -> None:
@@ -52,14 +105,22 @@ def write_int8(source: Path, path: Path, dynamic: bool) -> None:
 
     model = onnx.load(source)
     del model.graph.value_info[:]  # shapes of weights before they are turned over
+    weights = {one.name: one for one in model.graph.initializer}
     if dynamic:
         quantization = needed("onnxruntime.quantization", "engines", "int8")
         with _quiet():
             # convolutions of integers are slower than those of floats here
             products, kind = ["MatMul", "Gemm"], quantization.QuantType.QInt8
-            quantization.quantize_dynamic(model, path, op_types_to_quantize=products, weight_type=kind)
+            small = [
+                node.name
+                for node in model.graph.node
+                if node.op_type in products
+                and np.prod(weights[node.input[1]].dims if node.input[1] in weights else 0) < LEAST
+            ]
+            quantization.quantize_dynamic(
+                model, path, op_types_to_quantize=products, weight_type=kind, nodes_to_exclude=small
+            )
         return
-    weights = {one.name: one for one in model.graph.initializer}
     nodes = []
     for node in model.graph.node:
         weight = weights.get(node.input[1]) if node.op_type in ("MatMul", "Gemm") else None
@@ -68,12 +129,7 @@ def write_int8(source: Path, path: Path, dynamic: bool) -> None:
             nodes.append(_rounded(model, weight, 0 if turned else 1))
             node.input[1] = f"{weight.name}_rounded"
         nodes.append(node)
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
-    used = {name for node in nodes for name in node.input}
-    kept = [one for one in model.graph.initializer if one.name in used]
-    del model.graph.initializer[:]
-    model.graph.initializer.extend(kept)
+    _keep(model, nodes)
     onnx.save(model, path)
 
 

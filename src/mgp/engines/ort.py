@@ -18,7 +18,7 @@ def open_graph(path: Path, precision: str) -> Session:
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [one.name for one in session.get_inputs()]
 
-    def run(inputs: Sequence[np.ndarray]) -> np.ndarray:
-        return session.run(None, dict(zip(names, inputs, strict=True)))[0]
+    def run(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        return session.run(None, dict(zip(names, inputs, strict=True)))
 
     return run

@@ -29,14 +29,15 @@ def open_graph(path: Path, precision: str) -> Session:
         "ENABLE_CPU_PINNING": False,
         "INFERENCE_PRECISION_HINT": HINTS[precision],
     }
-    request = _core().compile_model(path, "CPU", settings).create_infer_request()
+    model = _core().compile_model(path, "CPU", settings)
+    request, outputs = model.create_infer_request(), range(len(model.outputs))
     lock = threading.Lock()  # a request holds one call's inputs
 
-    def run(inputs: Sequence[np.ndarray]) -> np.ndarray:
+    def run(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         with lock:
             for place, array in enumerate(inputs):
                 request.set_input_tensor(place, openvino.Tensor(array, shared_memory=True))
             request.infer()
-            return request.get_output_tensor(0).data.copy()
+            return [request.get_output_tensor(place).data.copy() for place in outputs]
 
     return run

@@ -17,6 +17,7 @@ from mgp.data.normalizer import Normalizer
 from mgp.data.spec import DataSpec
 from mgp.data.windows import Looks
 from mgp.errors import ConfigError
+from mgp.graph import graph
 from mgp.model.encoders import ENCODERS, build_encoder, kind_of
 from mgp.model.encoders.instruction import BUCKETS, bag_of_words
 from mgp.model.kept import Kept
@@ -52,21 +53,39 @@ class ObservationEncoder(nn.Module):
         self.dim = config.dim * len(shapes)
 
     def forward(
+        self,
+        looks: Looks,
+        normalizer: Normalizer,
+        noise: Tensor | None = None,
+        kept: Kept | None = None,
+        apart: bool = False,
+    ) -> Tensor | list[Tensor]:
+        """To the condition (B, H, C); `noise` is added to the normalised state, `kept` knows frames seen before.
+
+        `apart`: to the parts that `join` makes it of.
+        """
+        parts = self._parts(looks, normalizer, noise, kept)
+        return parts if apart else self.join(*parts)
+
+    def _parts(
         self, looks: Looks, normalizer: Normalizer, noise: Tensor | None = None, kept: Kept | None = None
-    ) -> Tensor:
-        """To the condition (B, H, C); `noise` is added to the normalised state, `kept` knows frames seen before."""
+    ) -> list[Tensor]:
+        """Features (B, H, C') of all but the state, which `join` encodes.
+
+        Places are turned to the hand's here, and not in a graph: in the bfloat16 of some engines millimetres are lost.
+        """
         new = looks if kept is None or not looks.frames else kept.unseen(looks)
         state, clouds = relative(self.config, new, self.places)
-        features = []
+        parts = []
         for key, encoder in self.encoders.items():
             if key == "state":
                 assert state is not None
                 normal = normalizer.normalize("state", state)
-                features.append(encoder(normal if noise is None else normal + noise))
+                parts.append(normal if noise is None else normal + noise)
             elif key == "instruction":
                 assert looks.instruction is not None, "this encoder was built for instructions"
                 text = encoder(self.words[looks.instruction])
-                features.append(text[:, None].expand(-1, looks.which.shape[1], -1))
+                parts.append(text[:, None].expand(-1, looks.which.shape[1], -1))
             else:
                 frames = clouds.get(key, new.frames[key])
                 if key in normalizer.keys:
@@ -75,8 +94,14 @@ class ObservationEncoder(nn.Module):
                 if kept is not None:
                     encoded = torch.stack(kept.complete(key, encoded))
                 assert encoded is not None
-                features.append(encoded[looks.which])
-        return torch.cat(features, dim=-1)
+                parts.append(encoded[looks.which])
+        return parts
+
+    @graph
+    def join(self, *parts: Tensor) -> Tensor:
+        """The parts, one for each key, to the condition (B, H, C)."""
+        both = zip(self.encoders.items(), parts, strict=True)
+        return torch.cat([encoder(part) if key == "state" else part for (key, encoder), part in both], dim=-1)
 
     def noise(self, looks: Looks, scale: float, generator: torch.Generator) -> Tensor | None:
         """State noise for `forward`, None without any."""

@@ -198,14 +198,18 @@ class MaskedTransformer(nn.Module):
     def embed(self, tokens: Tensor, place: Tensor, executed: Tensor) -> Tensor:
         """Tokens (B, M) at their places (B, M) of the plan, (B, M, D). With `local`: the whole plan, in order."""
         vocabulary = self.vocabulary
-        special = tokens >= vocabulary.codes
-        x = self.embed_code(self.code_vectors[tokens.masked_fill(special, 0)] / self.code_scale)
-        x = torch.where(special[..., None], self.embed_special[(tokens - vocabulary.codes).clamp_min(0)], x)
+        if torch.compiler.is_exporting():  # in a graph all embeddings are one constant
+            codes = self.embed_code(self.code_vectors / self.code_scale)
+            x = F.embedding(tokens, torch.cat([codes, self.embed_special]))
+        else:
+            special = tokens >= vocabulary.codes
+            x = self.embed_code(self.code_vectors[tokens.masked_fill(special, 0)] / self.code_scale)
+            x = torch.where(special[..., None], self.embed_special[(tokens - vocabulary.codes).clamp_min(0)], x)
         if self.embed_index is not None:
-            x = x + self.embed_index[place]
+            x = x + F.embedding(place, self.embed_index)
         if self.config.time != "absolute":
             place = place - executed[:, None] + self.tokens
-        x = x + self.embed_time[place]
+        x = x + F.embedding(place, self.embed_time)
         if self.local is not None:
             known = x.masked_fill((tokens == vocabulary.pad)[..., None], 0.0)  # [PAD] tells nobody anything
             x = x + self.local(known.transpose(1, 2)).transpose(1, 2)

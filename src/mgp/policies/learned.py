@@ -157,6 +157,10 @@ class LearnedPolicy(nn.Module, Policy):
             noise = None if noise is None else noise.to(looks.which.device)
         return self.encoder(looks, self.normalizer, noise, None if memory is None else memory.kept)
 
+    def condition_apart(self, looks: Looks, memory: LearnedMemory) -> list[Tensor]:
+        """The parts that `self.encoder.join` makes the condition of: for a graph that begins with it."""
+        return self.encoder(looks, self.normalizer, kept=memory.kept, apart=True)
+
     def normal_actions(self, actions: Tensor) -> Tensor:
         """Raw actions to [-1, 1], the demonstrated limits."""
         return self.normalizer.normalize("action", actions).clamp(-1, 1)
@@ -236,9 +240,10 @@ class LearnedPolicy(nn.Module, Policy):
                     f"{key!r} has shape {value.shape}: need ({batch}, {self.frames}, ...), a row for each episode"
                     " that was begun and a column for each frame of history"
                 )
-        frames = {key: value[seen] for key, value in arrays.items()}
+        everybody = bool(seen.all())
+        frames = arrays if everybody else {key: value[seen] for key, value in arrays.items()}
         check_observation(frames, self.observation_shapes, 2, self.observation_uint8)
-        if not seen.any():
+        if not everybody and not seen.any():
             return None, seen
         instruction = self._instruction(observation, seen) if self.spec.instructions else None
         tensors = {key: torch.as_tensor(value, device=self.device) for key, value in frames.items()}

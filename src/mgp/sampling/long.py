@@ -22,6 +22,8 @@ from mgp.sampling.sampler import KNOWN, Generators, Refined, confidence_of, lowe
 
 # (tokens (O, N), places (O, P) of those that are asked about, executed (O,)) to logits (O, P, V)
 PlanLogits = Callable[[Tensor, Tensor, Tensor], Tensor]
+# plan and confidence (B, N) to those after it, and in how many rounds each token was masked
+Rewrite = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
 # tokens that come next: weighted in the loss, regressed by the auxiliary head; by them a plan is called sure
@@ -64,10 +66,13 @@ class LongPlanner:
         self.traced = True  # whether each step is written down
         self.log: list[dict[str, np.ndarray]] = []
 
-    def step(self, logits_fn: PlanLogits, observed: Tensor, executed: int, frozen: int = 0) -> Tensor:
+    def step(
+        self, logits_fn: PlanLogits, observed: Tensor, executed: int, frozen: int = 0, rewrite: Rewrite | None = None
+    ) -> Tensor:
         """Plan, or replan where an observation arrived (B,); the first `executed` tokens have been. Returns the plan.
 
         `logits_fn` answers for the observed episodes, in their order. The first `frozen` tokens stay as they are.
+        `rewrite` replans in one go, in place of what is done here with `logits_fn`.
         """
         self.executed, self.frozen = executed, max(executed, frozen)
         before = tuple(one.clone() for one in (self.tokens, self.confidence, self.written) if one is not None)
@@ -78,8 +83,11 @@ class LongPlanner:
             self.tokens, self.confidence, masked = self._first(logits_fn, len(observed))
             self.written = self.confidence.clone()
         elif self.config.variant != "full" and self.frozen < self.length and bool(observed.any()):
-            edit = self._replan(logits_fn, self.tokens[observed], self.confidence[observed], observed)
-            self.tokens[observed], self.confidence[observed], masked[observed] = edit[:3]
+            if rewrite is not None:
+                self.tokens, self.confidence, masked = rewrite(self.tokens, self.confidence)
+            else:
+                edit = self._replan(logits_fn, self.tokens[observed], self.confidence[observed], observed)
+                self.tokens[observed], self.confidence[observed], masked[observed] = edit[:3]
             rewritten = masked.any(1)
             self.written[rewritten] = self.confidence[rewritten]
         self.before = before

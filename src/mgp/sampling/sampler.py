@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from mgp.model.reading import chosen
@@ -70,7 +71,7 @@ def confidence_of(logits: Tensor, tokens: Tensor, alike: Tensor | None = None) -
     probability, width = logits.softmax(-1), logits.shape[-1]
     if alike is not None:
         codes = alike.shape[0]
-        near = alike[tokens.clamp_max(codes - 1)]  # (B, N, K)
+        near = F.embedding(tokens.clamp_max(codes - 1), alike)  # (B, N, K)
         shared = torch.linalg.vecdot(probability[..., :codes], near)
         if codes == width:
             return shared * (tokens < width)

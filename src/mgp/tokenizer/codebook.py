@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -40,7 +41,7 @@ class Codebook(nn.Module):
         return distance.argmin(1).reshape(latents.shape[:-1])
 
     def lookup(self, indices: Tensor) -> Tensor:
-        return self.codes[indices]
+        return F.embedding(indices, self.codes)
 
     @torch.no_grad()
     def initialise(self, latents: Tensor, generator: torch.Generator) -> None:

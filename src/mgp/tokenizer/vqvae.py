@@ -90,9 +90,13 @@ class ActionTokenizer(nn.Module):
 
     def decode_from(self, tokens: Tensor, first: int) -> Tensor:
         """The actions of tokens (B, N) from the one at `first` on, as `decode` gives them, without decoding all."""
-        # as few lengths as can be: an engine prepares itself for each
-        start = max(min(first, tokens.shape[1]) - self.decoder.reach, 0) // 8 * 8
+        start = self.decoding_from(first, tokens.shape[1])
         return self.decode(tokens[:, start:])[:, (first - start) * self.config.actions_per_token :]
+
+    def decoding_from(self, first: int, size: int) -> int:
+        """Of N = `size` tokens the one to decode from, where actions from the token `first` on are wanted."""
+        # as few lengths as can be: an engine prepares itself for each
+        return max(min(first, size) - self.decoder.reach, 0) // 8 * 8
 
     def decode_vectors(self, vectors: Tensor) -> Tensor:
         """Code vectors (B, N, D) to actions (B, T, A)."""

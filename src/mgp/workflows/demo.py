@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from mgp.engines import ENGINES
 from mgp.engines.folder import exported
 from mgp.errors import MGPError
 from mgp.evaluation.record import Evaluation
@@ -18,7 +17,7 @@ from mgp.processes import cores
 from mgp.runs import Run, run_path, store_path
 from mgp.workflows.demonstrations import collect_for
 from mgp.workflows.evaluate import evaluate_run
-from mgp.workflows.export import export_run
+from mgp.workflows.export import export_run, installed
 
 METHODS = ("mgp-short", "mgp-long")
 MINUTES = 6  # of training, side by side: with the rest, ten minutes on whatever machine
@@ -37,7 +36,7 @@ def run_demo(task: str, episodes: int, output: Path, device: str) -> Iterator[Ev
     train_side_by_side(configs, folders, device)
     for folder in folders:
         run = Run.open(folder)
-        if any(engine.available for engine in ENGINES.values()) and exported(run.policy_checkpoint) is None:
+        if installed() and exported(run.policy_checkpoint) is None:
             export_run(run)
         sampling = run.config.policy.sampling
         yield evaluate_run(run, sampling, episodes)

@@ -38,7 +38,28 @@ class PointNet(nn.Module):
         inputs = torch.cat([cloud, *(torch.tanh(factor * cloud[..., :3]) for factor in self.zoom)], dim=-1)
         if torch.is_grad_enabled() and cloud.shape[-2] >= FEW:
             return self.project(self._pooled(inputs))
+        if torch.compiler.is_exporting():
+            return self.project(self._highest(inputs))
         return self.project(self.points(inputs).amax(dim=-2))  # (F, P, width) to (F, out)
+
+    def _highest(self, inputs: Tensor) -> Tensor:
+        """The maximum over points (F, P, W) to (F, C) in a graph, where weights are constants.
+
+        As in `_pooled`, centred weights of the right sign leave a root mean square of the last LayerNorm to each point,
+        half of an engine's work for it, and its shift and the ReLU to the highest point alone.
+        """
+        norm = cast(nn.LayerNorm, self.points[-2])
+        weight, bias, sign = self._centred()
+        y = F.linear(self.points[:-3](inputs), weight, bias)  # (F, P, C)
+        scaled = y / torch.sqrt(y.pow(2).mean(-1, keepdim=True) + norm.eps) * (norm.weight * sign)  # one operator there
+        return F.relu(scaled.amax(dim=-2) + norm.bias)
+
+    def _centred(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Weight, bias and sign (C,) of the last layer, so that its LayerNorm has nothing to centre or to turn over."""
+        last, norm = cast(nn.Linear, self.points[-3]), cast(nn.LayerNorm, self.points[-2])
+        sign = torch.where(norm.weight < 0, -1.0, 1.0)  # (C,)
+        weight = (last.weight - last.weight.mean(0)) * sign[:, None]
+        return weight, (last.bias - last.bias.mean()) * sign, sign
 
     def _pooled(self, inputs: Tensor) -> Tensor:
         """The maximum over points (F, P, W) to (F, C), with gradients at the price of the points that have any.
@@ -48,11 +69,8 @@ class PointNet(nn.Module):
         last, weights that are centred and have the sign of the LayerNorm's scale leave of it a division by the root
         mean square, with the highest point where it was.
         """
-        hidden = self.points[:-3]
-        last, norm = cast(nn.Linear, self.points[-3]), cast(nn.LayerNorm, self.points[-2])
-        sign = torch.where(norm.weight < 0, -1.0, 1.0)  # (C,)
-        weight = (last.weight - last.weight.mean(0)) * sign[:, None]
-        bias = (last.bias - last.bias.mean()) * sign
+        hidden, norm = self.points[:-3], cast(nn.LayerNorm, self.points[-2])
+        weight, bias, sign = self._centred()
         with torch.no_grad():
             y = F.linear(hidden(inputs), weight, bias)  # (F, P, C)
             with torch.autocast(inputs.device.type, enabled=False):

@@ -20,11 +20,12 @@ from mgp.policies.acting import acting
 from mgp.policies.base import Chunk, Frame, Memory, PlanTrace
 from mgp.policies.config import RunConfig
 from mgp.policies.learned import LearnedMemory, merged
-from mgp.policies.mgp.network import MGPNetworks
+from mgp.policies.mgp.whole import Now, Rewritten, WholePlans
 from mgp.sampling.config import SamplingConfig
 from mgp.sampling.long import Edit, LongPlanner, PlanLogits
 from mgp.sampling.sampler import likeness
 from mgp.sampling.short import plan_short
+from mgp.sampling.whole import Filled
 
 
 @dataclass
@@ -34,7 +35,7 @@ class LongMemory(LearnedMemory):
     offsets: Tensor | None = None  # (B, T, A) of the whole plan's actions, those of each as when it was last looked at
 
 
-class MGP(MGPNetworks):
+class MGP(WholePlans):
     def __init__(self, config: RunConfig, spec: DataSpec):
         super().__init__(config, spec)
         self._alike: dict[tuple[float, int], Tensor | None] = {}  # `likeness` of the codes, by its width
@@ -93,18 +94,29 @@ class MGP(MGPNetworks):
     ) -> Chunk:
         if not self.long:
             return self._plan_short(observation, memory, observed)
-        planner, condition, seen = self._replanning(observation, memory, observed)
+        planner, condition, seen, looks = self._replanning(observation, memory, observed)
         assert isinstance(memory, LongMemory)
         steps, tokens = self._executed(memory, executed)
-        looks = bool(seen.any()) and (planner.tokens is None or self.sampling.variant != "full")
+        corrects = looks is not None and (planner.tokens is None or self.sampling.variant != "full")
         ahead = 0 if memory.committed is None else memory.committed.ahead
         planner.traced = memory.traced
-        plan = planner.step(self.reading(condition), seen, tokens, self._begun(steps + ahead))
+        now = Now(steps, tokens, self._begun(steps + ahead))
+        made: list[Rewritten] = []
+
+        def rewrite(plan: Tensor, confidence: Tensor) -> Filled:
+            assert looks is not None
+            assert isinstance(memory, LongMemory)
+            parts = self.condition_apart(looks, memory)
+            made.append(self.whole_rewrite(plan, confidence, parts, now, planner.alike, self.sampling))
+            return made[0].plan
+
+        whole = corrects and planner.tokens is not None and self.may_be_whole(len(seen), self.sampling)
+        plan = planner.step(self.reading(condition), seen, tokens, now.frozen, rewrite if whole else None)
         memory.steps = steps  # not before the plan is there
-        normal = self._from(plan, steps)  # (B, T, A) from now on
+        normal = made[0].actions if made else self._from(plan, steps)  # (B, T, A) from now on
         if self.offset is not None:
-            if looks and normal.shape[1]:
-                self._correct(memory, normal, seen, condition())
+            if corrects and normal.shape[1]:
+                self._correct(memory, normal, seen, made[0].offset if made else self._offset(normal, seen, condition()))
             normal = normal if memory.offsets is None else normal + memory.offsets[:, steps:]
         actions = self.raw_actions(normal).cpu().numpy()
         if actions.shape[1] < self.execution_horizon:  # the plan is over: hold
@@ -124,7 +136,10 @@ class MGP(MGPNetworks):
             generators = [one for one, there in zip(memory.generators, seen, strict=True) if there]
             known = self._known(memory)
             known = None if known is None else known[torch.from_numpy(seen)]
-            made, confidence = self._short(self.condition(looks, memory=memory), generators, known)
+            if self.may_be_whole(len(looks.which), self.sampling):
+                made, confidence = self.whole_window(self.condition_apart(looks, memory), known, self.sampling)
+            else:
+                made, confidence = self._short(self.condition(looks, memory=memory), generators, known)
             actions[seen], sure[seen] = made.cpu().numpy(), confidence.numpy()
         return Chunk(actions, self.execution_horizon, sure)
 
@@ -174,7 +189,7 @@ class MGP(MGPNetworks):
         Nothing comes of it: neither plan nor random streams change. None where there is nothing to edit: no plan yet,
         the plan is over, nothing was observed, or `variant` is "full", which never edits.
         """
-        planner, condition, seen = self._replanning(observation, memory, observed)
+        planner, condition, seen, _ = self._replanning(observation, memory, observed)
         return planner.what_if(self.reading(condition), seen, self._executed(memory, executed)[1], **changes)
 
     def _executed(self, memory: Memory, executed: int | None) -> tuple[int, int]:
@@ -190,7 +205,10 @@ class MGP(MGPNetworks):
         return -(-steps // self.options.tokenizer.actions_per_token)
 
     def _replanning(self, observation: Frame, memory: Memory, observed: np.ndarray | None):
-        """The planner, the condition of the episodes that have one, made when it is asked for, and which they are."""
+        """The planner, the condition of the episodes that have one, made when it is asked for, and which they are.
+
+        And what they see.
+        """
         if not isinstance(memory, LongMemory) or memory.planner is None:
             raise ConfigError("MGP-Short keeps no plan that could be edited: ask an MGP-Long (horizon = 'long')")
         looks, seen = self.look(observation, memory, observed)
@@ -200,18 +218,22 @@ class MGP(MGPNetworks):
             assert looks is not None, "no episode was observed, so none is replanned"
             return self.condition(looks, memory=memory)
 
-        return memory.planner, condition, torch.from_numpy(seen)
+        return memory.planner, condition, torch.from_numpy(seen), looks
 
-    def _correct(self, memory: LongMemory, plan: Tensor, seen: Tensor, condition: Tensor) -> None:
-        """MGP-Long: offsets of what comes next in a plan (B, T, A) from now on, by the condition (O, H, C) of some.
+    def _offset(self, plan: Tensor, seen: Tensor, condition: Tensor) -> Tensor:
+        """MGP-Long: offsets (O, T', A) of what comes next in plans (B, T, A), by the condition (O, H, C) of some."""
+        assert self.offset is not None
+        rows = plan[seen.to(plan.device)]
+        return self.offset(condition, self.next_actions(rows, torch.zeros(len(rows), dtype=torch.long).to(rows.device)))
+
+    def _correct(self, memory: LongMemory, plan: Tensor, seen: Tensor, offset: Tensor) -> None:
+        """MGP-Long: offsets (O, T', A) of what comes next in a plan (B, T, A) from now on.
 
         They stay until the next look, so that a plan goes on through a gap as it was corrected before it.
         """
-        assert self.offset is not None
         if memory.offsets is None:
             memory.offsets = torch.zeros(len(plan), memory.steps + plan.shape[1], plan.shape[2], device=plan.device)
         rows, steps = seen.to(plan.device).nonzero().squeeze(1), memory.steps
-        offset = self.offset(condition, self.next_actions(plan[rows], torch.zeros_like(rows)))
         memory.offsets[rows, steps : steps + self.window] = offset[:, : plan.shape[1]]
 
     def reading(self, condition: Callable[[], Tensor]) -> PlanLogits:
