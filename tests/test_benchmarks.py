@@ -18,6 +18,7 @@ from benchmarks import (
     so101_pictures,
     store,
     training,
+    trials,
 )
 
 from mgp.evaluation.csv_table import changed
@@ -340,7 +341,7 @@ def test_a_small_run_of_each_benchmark(name, tmp_path, monkeypatch, capsys):
 
 def test_none_is_forgotten():
     modules = {path.stem for path in SOURCE.parent.glob("*.py")} - {"__init__", "__main__"}
-    elsewhere = {"results", "ablations", "pairs", "speed", "speed_training", "lerobot_peers", "timing"}
+    elsewhere = {"results", "ablations", "trials", "pairs", "speed", "speed_training", "lerobot_peers", "timing"}
     elsewhere |= {"controlled", "delay", "replanning"}  # test_controlled_benchmarks.py
     elsewhere |= {"latency"}  # test_latency_benchmark.py
     assert modules == {*SMALL, *elsewhere}, "a new benchmark needs a small run here"
@@ -372,6 +373,37 @@ def test_a_task_that_the_table_has_not_is_refused_before_anything_is_trained(res
 def outcome(method: str, solved: set[int]) -> Evaluation:
     episodes = tuple(EpisodeResult(seed, seed in solved, None, 200, 40) for seed in range(100_000, 100_006))
     return Evaluation(method, "metaworld/push", "cloud", episodes)
+
+
+def test_trials_tell_who_forgot_from_who_did_not_adapt(monkeypatch, capsys):
+    ends = [
+        *[(True, {"basket": "red", "shifted": True})] * 2,
+        (False, {"basket": "blue", "shifted": True}),  # forgot
+        (False, {"basket": "none", "shifted": True}),  # did not adapt
+        (False, {"basket": "none", "shifted": False}),
+    ]
+    asked = []
+
+    def evaluate_run(run, sampling, episodes, seed, latency, record):
+        asked.append((sampling, episodes, seed, latency))
+        wins = 0 if sampling.variant == "full" else 2
+        episodes = tuple(
+            EpisodeResult(10_000 + n, won and n < wins, None, 9, 1, end=end) for n, (won, end) in enumerate(ends)
+        )
+        return Evaluation("MGP-Long", "sorting/towel-nudged", "cloud", episodes)
+
+    config = get_config("mgp-long", "sorting/towel-nudged")
+    runs = types.SimpleNamespace(open=lambda folder: types.SimpleNamespace(folder=folder, config=config))
+    monkeypatch.setattr(trials, "Run", runs)
+    monkeypatch.setattr(trials, "evaluate_run", evaluate_run)
+    assert trials.main(["runs/x", "--episodes", "5"]) == 0
+    said = capsys.readouterr().out
+    assert "2 of 5" in said
+    assert [sampling.variant for sampling, *_ in asked[:3]] == ["no-sm", "long", "full"]
+    assert {(count, seed) for _, count, seed, _ in asked} == {(5, 10_000)}
+    line = next(line for line in said.splitlines() if line.startswith("Full"))
+    assert line.split()[1:] == ["0", "of", "5", "3", "1", "0.500"]  # baskets that do not count as solved are wrong
+    assert trials.main([]) == 2
 
 
 def test_pairs_count_the_episodes_of_two_policies(monkeypatch):

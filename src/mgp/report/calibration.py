@@ -32,7 +32,7 @@ def write_calibration(study: Calibration, output: Path) -> Path:
         caution=study.overlap,
         scores=(HEAD, calibration_rows(study)),
         wrong=WRONG,
-        drawn=[roc_curves(study, "roc")] if study.tokens else [],
+        drawn=[roc_curves(study, "roc")] if all(study.counts()[:2]) else [],
         said=told(study),
     )
     page = render(
@@ -80,8 +80,6 @@ def roc_curves(study: Calibration, prefix: str) -> Markup:
         figure, axes = plot_axes("Now wrong and below the bar", "still right, below the bar")
         axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8)
         for score, colour in zip(study.scores, COLOURS, strict=False):
-            if not bad.any() or bad.all():
-                break
             values = np.array([one.scores[score] for one in known])
             bars = np.concatenate([[-np.inf], np.unique(values)])[:, None]
             below = values[None] <= bars
