@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args, get_type_hints
+
 import pytest
 import torch
 from test_long import SIZE, WORDS, Planted, planner, seen, wants
@@ -9,7 +11,8 @@ from test_long import SIZE, WORDS, Planted, planner, seen, wants
 from mgp.data.demonstrations import keyed_generator
 from mgp.errors import ConfigError
 from mgp.model.transformer import at
-from mgp.sampling.scores import FLOOR
+from mgp.sampling.config import SamplingConfig
+from mgp.sampling.scores import FLOOR, SCORES
 
 
 class Fitting:
@@ -33,6 +36,10 @@ class Fitting:
             share[:, self.stale] = 0.02
             share[:, self.stale, 5], share[:, self.stale, 2] = 0.5, 0.3  # surer of it than of what nothing tells
         return at(share.log(), wanted)
+
+
+def test_every_score_can_be_chosen():
+    assert set(get_args(get_type_hints(SamplingConfig)["score"])) == set(SCORES)
 
 
 def masked(plan) -> list[int]:

@@ -1,6 +1,6 @@
 """Does the score of a token fall when the scene has made it wrong? And do the tokens it doubts come back as others?
 
-At the first look after the scene was shifted (every look after, where it keeps moving: then the plan from before is
+At the first look after the scene was shifted (at LOOKS of them, where it keeps moving: then the plan from before is
 kept), each pending token of the plan as it stood has a score, by each of `sampling.scores`, and a truth (truth.py). The
 figure is the AUROC: the chance that a token that is now wrong scores lower than one that is still right; 0.5 is a coin.
 ATR ranks the tokens of one plan, so it is taken of each plan and averaged; pooled over all plans it stands beside.
@@ -33,6 +33,8 @@ from mgp.evaluation.seeds import STUDY
 from mgp.evaluation.truth import apart, changed_at, experts_actions, led_to, play
 from mgp.policies.learned import LearnedPolicy
 from mgp.policies.mgp import MGP
+
+LOOKS = 8  # at most, at a plan that is kept in a scene that keeps moving
 
 
 def study_calibration(
@@ -102,13 +104,13 @@ def study_calibration(
 
 
 def _looks(env: RobotEnv, trace: ScoredTrace, seed: int, horizon: int) -> list[int]:
-    """The replannings (0 is the first plan) that show the change: the first, or all if the scene keeps moving."""
+    """The replannings (0 is the first plan) that show the change: the first, or LOOKS of them if it keeps moving."""
     play(env, seed, np.concatenate(trace.actions))
     changed = changed_at(env)
     if changed is None:
         return []
     looks = [look for look in range(1, len(trace.actions)) if look * horizon > changed]
-    return looks if env.moves_from is not None else looks[:1]
+    return looks[:: -(-len(looks) // LOOKS) or 1] if env.moves_from is not None else looks[:1]
 
 
 def token_scores(
