@@ -16,10 +16,9 @@
 
 Trains what is not trained yet (runs/), then evaluates, sampled as the preset says. A row pools the training seeds 0, 1
 and 2 (memory, ablations and baselines: 0 alone); "assembly@1" is assembly with training seed 1 alone, "assembly@0,1"
-with two. The evaluation seeds are a test
-block that the ledger results/blocks.csv gives (`mgp.evaluation.seeds` has the rules): the same one for all methods of
-an edition, a fresh one if a preset has changed. Nothing of a dirty commit is taken. metaworld, sweeps and missing are
-one table to the ledger, so that they have the same episodes.
+with two. The evaluation seeds are a test block that the ledger results/blocks.csv gives (`mgp.evaluation.seeds` has the
+rules): the same one for all methods of an edition, a fresh one if a preset has changed. Nothing of a dirty commit is
+taken. metaworld, sweeps and missing are one table to the ledger, so that they have the same episodes.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ COMPARED = {
 }
 VARIANTS: tuple[dict[str, Any], ...] = ({}, {"variant": "no-sm"}, {"variant": "full"})
 SWEEP = [{"temperature": value} for value in (0.25, 0.5, 1.0)] + [{"refine_steps": value} for value in (1, 3)]
-# Options that came after the first test blocks were claimed. With these values nothing is as it was not before, so that
+# Options that came after the first test blocks were claimed. With these values everything is as it was before, so that
 # they are no part of a digest: else a new option would be a changed preset of every method.
 LATER = {
     "policy.sampling.score": "posterior",

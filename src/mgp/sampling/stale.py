@@ -13,20 +13,23 @@ from torch import Tensor
 
 from mgp.data.demonstrations import Demonstrations
 
-SHIFT = (0.05, 0.6)  # how far aside, in spreads of the demonstrated ways: 0.6 is some 8 cm where they span half a metre
+SHIFT = (
+    0.02,
+    0.4,
+)  # how far aside, as a share of the span of the demonstrated ways: up to 8 cm on sorting/towel-nudged
 RAMP = (4, 32)  # steps in which it is led aside, and back
 LONGEST = 1.5  # of the steps that are left: where the span ends, so that one in three goes on to the end
 
 
-def spread(demonstrations: Demonstrations) -> float:
-    """Standard deviation of where the demonstrated ways lead in the plane, in the units of actions."""
+def span(demonstrations: Demonstrations) -> float:
+    """How far a demonstrated way leads in the plane, along the axis on which it is further, in the units of actions."""
     parts = demonstrations.arrays["action"][:, :2].split(demonstrations.lengths.tolist())
     ways = parts if demonstrations.meta["actions"] == "absolute" else [part.cumsum(0) for part in parts]
-    return float(torch.cat([way - way.mean(0) for way in ways]).std())
+    return float(torch.stack([(way.amax(0) - way.amin(0)).max() for way in ways]).mean())
 
 
 def led_aside(actions: Tensor, now: Tensor, scale: float, absolute: bool, generator: torch.Generator) -> Tensor:
-    """Actions (B, T, A) as of a plan from before a shift that is seen at steps `now` (B,); `scale`: of `spread`.
+    """Actions (B, T, A) as of a plan from before a shift that is seen at steps `now` (B,); `scale`: of `span`.
 
     Places are moved; displacements lead to the moved places.
     """

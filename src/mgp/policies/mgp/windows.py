@@ -18,7 +18,7 @@ from mgp.model.transformer import Vocabulary
 from mgp.policies.config import RunConfig
 from mgp.policies.mgp.config import MGPConfig
 from mgp.sampling.corruption import Corrupted, corrupt_long, corrupt_short
-from mgp.sampling.stale import led_aside, spread
+from mgp.sampling.stale import led_aside, span
 
 ALIKE = 16_384  # frames among which a like one is looked for
 Tokenize = Callable[[Tensor], Tensor]  # raw actions (M, T, A) to tokens (M, N)
@@ -103,7 +103,7 @@ class LongWindows(Windows):
         self.tokens = torch.stack([tokenize(part) for part in whole], 1)  # (E, phases, N)
         self.moving = _motion(demonstrations) if self.masking.foreign_frame else torch.empty(0)
         self.absolute = demonstrations.meta.get("actions") == "absolute"
-        self.spread = spread(demonstrations) if self.masking.stale_plan else 0.0
+        self.span = span(demonstrations) if self.masking.stale_plan else 0.0
 
     def draw(self, count: int, generator: torch.Generator) -> Batch:
         demos, masking = self.demonstrations, self.masking
@@ -130,7 +130,7 @@ class LongWindows(Windows):
             clean = self.tokenize(actions)
         stale = None
         if masking.stale_plan:
-            stale = self.tokenize(led_aside(actions, executed * self.per, self.spread, self.absolute, generator))
+            stale = self.tokenize(led_aside(actions, executed * self.per, self.span, self.absolute, generator))
         soon = self.length // self.per
         tokens = corrupt_long(clean, length, executed, donor, soon, self.vocabulary, masking, generator, stale)
         history, first = self.encoder.history, self.encoder.first
