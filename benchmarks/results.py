@@ -7,16 +7,18 @@
     dynamic        scenes that move: trained there, and zero-shot from the static task
     non-markovian  buttons pressed in an order that no frame tells
     sorting        a towel sorted by a light that went off, with and without missing observations
+    memory         what remembers: the plan alone, or the first frame in view; six tasks, four trainings of each
+    ablations      `ablations NAME [TASK ...]`: one of the paper's seven (ablations.py); without a name, all of them
     baselines      every method on three tasks, some on two more; `baselines dp3 act push` makes these lines only
     baselines-missing, baselines-dynamic
                    some of them with 35 % of the observations withheld, and in scenes that move
     edition        `edition TABLE REASON`: a fresh test block for a table, for a change of code that no preset shows
 
 Trains what is not trained yet (runs/), then evaluates, sampled as the preset says. A row pools the training seeds 0, 1
-and 2; "assembly@1" is assembly with training seed 1 alone, "assembly@0,1" with two. The evaluation seeds are a test
-block that the ledger results/blocks.csv gives (`mgp.evaluation.seeds` has the rules): the same one for all methods of
-an edition, a fresh one if a preset has changed. Nothing of a dirty commit is taken. metaworld, sweeps and missing are
-one table to the ledger, so that they have the same episodes.
+and 2 (memory, ablations and baselines: 0 alone); "assembly@1" is assembly with training seed 1 alone, "assembly@0,1"
+with two. The evaluation seeds are a test block that the ledger results/blocks.csv gives (`mgp.evaluation.seeds` has the
+rules): the same one for all methods of an edition, a fresh one if a preset has changed. Nothing of a dirty commit is
+taken. metaworld, sweeps and missing are one table to the ledger, so that they have the same episodes.
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.ablations import ABLATIONS, STATIC, Ablation
+from mgp.config import flat
 from mgp.envs import env_names
-from mgp.envs.metaworld_dynamic import MOTIONS
 from mgp.errors import ConfigError, MGPError, UnknownNameError
 from mgp.evaluation import rows, seeds
 from mgp.evaluation.missing import Missing
@@ -46,8 +49,10 @@ RESULTS = Path("results")
 TRAININGS = (0, 1, 2)
 METHODS = ("mgp-short", "mgp-long")
 METAWORLD = ("assembly", "disassemble", "stick-push", "push", "drawer-open")
-# each scene that moves from the first step on, and the static task it is a twin of
-STATIC = {name: motion.task for name, motion in MOTIONS.items() if not motion.start}
+MEMORY = (
+    *("sorting/towel", "sorting/towel-nudged", "buttons/on-off", "buttons/color-change", "buttons/shifted"),
+    "metaworld-memory/pick-place-cue",
+)
 BASELINES = (
     *METHODS,
     *("bc", "dp", "dp3", "simple-dp3", "dp3-full", "consistency-policy", "flow-policy", "quest", "vqbet", "prise"),
@@ -61,6 +66,15 @@ COMPARED = {
 }
 VARIANTS: tuple[dict[str, Any], ...] = ({}, {"variant": "no-sm"}, {"variant": "full"})
 SWEEP = [{"temperature": value} for value in (0.25, 0.5, 1.0)] + [{"refine_steps": value} for value in (1, 3)]
+# Options that came after the first test blocks were claimed. With these values everything is as it was before, so that
+# they are no part of a digest: else a new option would be a changed preset of every method.
+LATER = {
+    "policy.sampling.score": "posterior",
+    "policy.sampling.window": 8,
+    "policy.sampling.keep_above": 0.0,
+    "policy.masking.either": False,
+    "policy.masking.stale_plan": 0.0,
+}
 
 
 class Table:
@@ -76,14 +90,20 @@ class Table:
         missing: float = 0.0,
         env: str | None = None,
         options: dict[str, Any] | None = None,
+        said: Mapping[str, Any] | None = None,
+        learned: Mapping[str, Any] | None = None,
     ) -> None:
-        """One row: runs that differ in the training seed only."""
+        """One row: runs that differ in the training seed only.
+
+        `said`: options that the row names, also where they are the preset's; `learned`: these too, and to the ledger
+        they make it another training of the method.
+        """
         config = group[0].config
         preset = get_config(config.method, config.task.name).policy.sampling
         sampling = preset.changed(**changes)
         own = not missing and env is None and not options
         timed = own and set(changes) <= {"variant"}  # each variant thinks for a time of its own
-        trained = config.task.name
+        trained = named(config.task.name, learned or {})
         for run in group:  # a row would refuse it too, but after the episodes of a test block were spent on it
             check_clean(run.trained_at, f"{run.folder} was trained at commit")
         block = seeds.claim(
@@ -97,22 +117,47 @@ class Table:
         first = seeds.block_seeds(block, self.episodes)[0]
         results = []
         for run in group:
-            conditions = {"latency": timed, "env_name": env, "options": options}
+            conditions = {
+                "latency": timed,
+                "env_name": env,
+                "options": options,
+                "said": {**(said or {}), **(learned or {})},
+            }
             result = evaluate_run(run, sampling, self.episodes, first, Missing(missing), **conditions)
             print(describe(result), flush=True)
             results.append(result)
         rows.add_rows(self.path, [result_row(group, results, own and not changes)])
 
-    def add_variants(self, group: Sequence[Run], missing: float = 0.0, env: str | None = None) -> None:
+    def add_variants(
+        self,
+        group: Sequence[Run],
+        missing: float = 0.0,
+        env: str | None = None,
+        learned: Mapping[str, Any] | None = None,
+    ) -> None:
         for changes in VARIANTS if group[0].config.method == "mgp-long" else VARIANTS[:1]:
-            self.add(group, changes, missing, env)
+            self.add(group, changes, missing, env, learned=learned)
+
+
+def named(task: str, learned: Mapping[str, Any]) -> str:
+    """A task as the ledger has it: "sorting/towel (encoder.first=False)" where this is part of what is compared."""
+    words = " ".join(f"{name}={value}" for name, value in sorted(learned.items()))
+    return f"{task} ({words})" if words else task
 
 
 def preset_digest(config: RunConfig) -> str:
     """Of all that was chosen: the sampling is the preset's, whatever the run was trained with."""
     preset = get_config(config.method, config.task.name)
     chosen = replace(config, policy=replace(config.policy, sampling=preset.policy.sampling))
-    return seeds.digest(json.loads(chosen.to_json()))
+    content = json.loads(chosen.to_json())
+    for name, value in LATER.items():
+        *path, last = name.split(".")
+        inner = content
+        for part in path:
+            inner = inner.get(part, {})
+        if inner.get(last) == value:
+            del inner[last]
+    return seeds.digest(content)
 
 
 def check_clean(name: str, what: str) -> None:
@@ -128,10 +173,21 @@ def split(task: str, trainings: tuple[int, ...] = TRAININGS) -> tuple[str, tuple
     return name, tuple(sorted({int(seed) for seed in chosen.split(",")})) if at else trainings
 
 
-def runs(tasks: Iterable[str], methods: Sequence[str] = METHODS) -> Iterator[list[Run]]:
-    """For each task and method the runs of its training seeds."""
+def own_path(config: RunConfig) -> Path:
+    """The folder of a run; one that is trained otherwise than its preset says has its own, which says how."""
+    path, preset = run_path(config), get_config(config.method, config.task.name)
+    there, usual = (flat(asdict(replace(one, seed=0))) for one in (config, preset))
+    return path.with_name(
+        "-".join([path.name, *(f"{key}={value}" for key, value in there.items() if usual[key] != value)])
+    )
+
+
+def runs(
+    tasks: Iterable[str], methods: Sequence[str] = METHODS, changes: Mapping[str, Any] | None = None
+) -> Iterator[list[Run]]:
+    """For each task and method the runs of its training seeds; `changes`: trained otherwise than the preset says."""
     groups = [
-        [get_config(method, name).changed({"seed": seed}) for seed in chosen]
+        [get_config(method, name).changed({"seed": seed, **(changes or {})}) for seed in chosen]
         for name, chosen in map(split, tasks)
         for method in methods
     ]
@@ -142,10 +198,11 @@ def runs(tasks: Iterable[str], methods: Sequence[str] = METHODS) -> Iterator[lis
     for group in groups:
         trained = []
         for config in group:
-            if (run_path(config) / SUMMARY).exists():  # how it is sampled is no part of what was learned
-                sampled = Run.open(run_path(config)).config.policy.sampling
+            folder = own_path(config)
+            if (folder / SUMMARY).exists():  # how it is sampled is no part of what was learned
+                sampled = Run.open(folder).config.policy.sampling
                 config = replace(config, policy=replace(config.policy, sampling=sampled))
-            trained.append(Run.open(train(config)))
+            trained.append(Run.open(train(config, folder)))
         yield trained
 
 
@@ -194,6 +251,41 @@ def sorting(tasks: list[str]) -> None:
             Table("sorting", 25).add_variants(group, probability)
 
 
+def memory(tasks: list[str]) -> None:
+    """The same training budget with the first frame in view and without it, where memory is in the plan or nowhere."""
+    for name, at in one_seed(tasks or MEMORY):
+        for first in (False, True):
+            learned = {"encoder.first": first}
+            for group in runs([f"{name}@{at}"], changes=learned):
+                Table("memory").add_variants(group, learned=learned)
+
+
+def ablations(words: list[str]) -> None:
+    names = words[:1] or list(ABLATIONS)
+    if names[0] not in ABLATIONS:
+        raise UnknownNameError("ablation", names[0], ABLATIONS)
+    for name in names:
+        _ablation(ABLATIONS[name], words[1:])
+
+
+def _ablation(ablation: Ablation, tasks: list[str]) -> None:
+    table, word = Table("ablations"), ablation.word
+    for name, at in one_seed(tasks or ablation.tasks):
+        for value in ablation.values:
+            said = {word: value}
+            changes = {ablation.option: value} if ablation.trained else {}
+            for group in runs([f"{name}@{at}"], [ablation.method], changes):
+                if ablation.trained:
+                    table.add(group, {}, learned=said)
+                else:
+                    table.add(group, said, said=said)
+
+
+def one_seed(tasks: Iterable[str]) -> list[tuple[str, str]]:
+    """Names, and training seeds as `runs` has them: 0 alone where none is named."""
+    return [(name, ",".join(map(str, chosen))) for name, chosen in (split(task, (0,)) for task in tasks)]
+
+
 def baselines(words: list[str]) -> None:
     """One training seed: sixteen methods on three tasks are two nights on two cores with three."""
     for group in _compared(words, COMPARED):
@@ -214,11 +306,9 @@ def baselines_dynamic(words: list[str]) -> None:
 def _compared(words: list[str], table: Mapping[str, Sequence[str]]) -> Iterator[list[Run]]:
     """The runs of each method on each task of a table; of the methods and tasks that are named, if any are."""
     chosen = [word for word in words if word in known_methods()]
-    for word in [word for word in words if word not in chosen] or table:
-        name, trainings = split(word, (0,))
+    for name, at in one_seed([word for word in words if word not in chosen] or table):
         if name not in table:
             raise UnknownNameError("task of this table", name, table)
-        at = ",".join(map(str, trainings))
         yield from runs([f"{name}@{at}"], chosen or table[name])
 
 
@@ -246,6 +336,8 @@ SETTINGS = {
     "dynamic": dynamic,
     "non-markovian": non_markovian,
     "sorting": sorting,
+    "memory": memory,
+    "ablations": ablations,
     "baselines": baselines,
     "baselines-missing": baselines_missing,
     "baselines-dynamic": baselines_dynamic,

@@ -58,6 +58,20 @@ def test_the_study_is_printed_written_and_shown_in_the_report(run, tmp_path, cap
     assert f"Confidence study: {MOVING}" in (tmp_path / "report.html").read_text()
 
 
+def test_calibration_is_printed_and_written(run, tmp_path, capsys):
+    words = ["analyze", "calibration", str(run), "--env", MOVING, "--episodes", "1", "--workers", "1"]
+    main([*words, "--output", str(tmp_path / "page.html")])
+    said = " ".join(capsys.readouterr().out.split())
+    assert all(part in said for part in ("leave-out", "now wrong by more than 1 cm", "60.6%", "AUROC"))
+    path = run / "analysis" / "calibration-metaworld-dynamic-basketball-midway-seed40000.json"
+    assert path.is_file()
+    assert path.with_suffix(".csv").is_file()
+    assert "Scores of tokens when the scene changes" in (tmp_path / "page.html").read_text()
+    with pytest.raises(SystemExit):
+        main(["analyze", "calibration", str(run)])
+    assert "no scene that changes" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -22,6 +22,7 @@ EXCEPTIONS = {
 }
 # `evaluation/` judges any policy; these files are about MGP itself
 ABOUT_MGP = {"confidence", "confidence_parts", "confidence_record", "probe", "tokenizer", "open_loop"}
+ABOUT_MGP |= {"calibration", "scored"}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

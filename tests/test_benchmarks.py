@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import types
 from pathlib import Path
 
@@ -17,13 +18,14 @@ from benchmarks import (
     so101_pictures,
     store,
     training,
+    trials,
 )
 
 from mgp.evaluation.csv_table import changed
 from mgp.evaluation.episode import EpisodeResult
 from mgp.evaluation.record import Evaluation
 from mgp.policies import methods
-from mgp.runs import run_path
+from mgp.presets import get_config
 
 SOURCE = Path(__file__).parents[1] / "benchmarks" / "results.py"
 
@@ -42,11 +44,13 @@ def results(monkeypatch, tmp_path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.trained, module.measured, module.options, module.written, configs = [], [], [], [], {}
+    module.said, module.folders = [], []
 
-    def train(config):
+    def train(config, folder):
         module.trained.append((config.task.name, config.seed, config.method))
-        configs[run_path(config)] = config
-        return run_path(config)
+        module.folders.append(folder)
+        configs[folder] = config
+        return folder
 
     def load_policy(config):
         def with_sampling(**sampling):
@@ -54,10 +58,11 @@ def results(monkeypatch, tmp_path):
 
         return types.SimpleNamespace(with_sampling=with_sampling)
 
-    def evaluate_run(run, sampling, episodes, seed, missing, latency, env_name, options):
+    def evaluate_run(run, sampling, episodes, seed, missing, latency, env_name, options, said):
         row = [run.config.task.name, variant(run.config, sampling), env_name, missing.probability, latency]
         module.measured.append(row)
         module.options.append(options)
+        module.said.append((sampling, said))
         return seed
 
     def opened(folder):
@@ -173,6 +178,87 @@ def test_robustness_changes_the_sensor_and_nothing_else(results):
     assert results.trained == [("metaworld/push", 0, "mgp-short"), ("metaworld/push", 0, "mgp-long")]
 
 
+# --- what remembers, and the paper's ablations ----------------------------------------------------------------------
+
+
+def test_memory_is_trained_with_and_without_the_first_frame_and_each_row_says_which(results, tmp_path):
+    assert results.main(["memory", "sorting/towel", "metaworld-memory/pick-place-cue@1"]) == 0
+    places, cue = "sorting-towel", "metaworld-memory-pick-place-cue"
+    assert [folder.name for folder in results.folders] == [
+        f"{places}-mgp-short-seed0",
+        f"{places}-mgp-long-seed0-encoder.first=False",  # its preset keeps the first frame in view
+        f"{places}-mgp-short-seed0-encoder.first=True",
+        f"{places}-mgp-long-seed0",
+        f"{cue}-mgp-short-seed1",
+        f"{cue}-mgp-long-seed1",
+        f"{cue}-mgp-short-seed1-encoder.first=True",
+        f"{cue}-mgp-long-seed1-encoder.first=True",
+    ]
+    variants = ["short", "long", "no-sm", "full"]
+    assert [row[1] for row in results.measured] == variants * 4
+    assert [said for _, said in results.said] == ([{"encoder.first": False}] * 4 + [{"encoder.first": True}] * 4) * 2
+    assert {(table, *first) for table, first, _ in results.written} == {("memory", 100_000)}, "all on the same episodes"
+    entries = results.seeds.entries(tmp_path / "blocks.csv")
+    assert len(entries) == 16
+    assert {"sorting/towel (encoder.first=False)", "sorting/towel (encoder.first=True)"} < {e["task"] for e in entries}
+
+
+def test_memory_is_of_six_tasks_and_one_training_seed(results):
+    assert results.main(["memory"]) == 0
+    assert {seed for _, seed, _ in results.trained} == {0}
+    assert len({task for task, _, _ in results.trained}) == 6
+    assert len(results.trained) == 6 * 4
+    assert len(set(results.folders)) == 6 * 4
+    assert len(results.measured) == 6 * 8
+
+
+def test_an_ablation_of_sampling_is_of_one_training_and_names_its_option_in_every_row(results):
+    assert results.main(["ablations", "long-mask-ratio", "disassemble"]) == 0
+    assert results.trained == [("metaworld/disassemble", 0, "mgp-long")] * 3, "which is trained once"
+    assert len(set(results.folders)) == 1
+    assert [(sampling.mask_ratio, said) for sampling, said in results.said] == [
+        (value, {"mask_ratio": value}) for value in (0.5, 0.7, 0.85)
+    ]
+    assert {(table, *first) for table, first, _ in results.written} == {("ablations", 100_000)}
+
+
+def test_an_ablation_of_the_tokenizer_has_a_training_for_each_value(results, tmp_path):
+    assert results.main(["ablations", "short-codes", "stick-pull@1"]) == 0
+    assert [folder.name for folder in results.folders] == [
+        "stick-pull-mgp-short-seed1-policy.tokenizer.codes=512",
+        "stick-pull-mgp-short-seed1",
+        "stick-pull-mgp-short-seed1-policy.tokenizer.codes=2048",
+    ]
+    assert [said for _, said in results.said] == [{"policy.tokenizer.codes": codes} for codes in (512, 1024, 2048)]
+    assert {tuple(first) for _, first, _ in results.written} == {(100_000,)}
+
+
+def test_the_seven_ablations_of_the_paper_can_all_be_made(results, capsys):
+    assert len(results.ABLATIONS) == 7
+    assert results.main(["ablations"]) == 0
+    made = {(task, method) for task, _, method in results.trained}
+    assert len(results.measured) == 3 * (5 + 5 + 5 + 5 + 5 + 10 + 5)
+    assert ("metaworld-dynamic/push", "mgp-long") in made
+    assert ("metaworld/pick-place-wall", "mgp-long") in made
+    assert results.main(["ablations", "long-scorings"]) == 2
+    assert "Did you mean 'long-scoring'?" in capsys.readouterr().err
+
+
+def test_an_option_that_is_new_and_off_changes_no_digest(results):
+    config = get_config("mgp-long", "push")
+    plain = results.preset_digest(config)
+    content = json.loads(config.to_json())
+    for name in results.LATER:
+        *path, last = name.split(".")
+        inner = content
+        for part in path:
+            inner = inner[part]
+        del inner[last]  # as before it was there
+    assert results.seeds.digest(content) == plain
+    results.LATER.clear()
+    assert results.preset_digest(config) != plain
+
+
 # --- the other benchmarks, each made small --------------------------------------------------------------------------
 
 
@@ -255,7 +341,7 @@ def test_a_small_run_of_each_benchmark(name, tmp_path, monkeypatch, capsys):
 
 def test_none_is_forgotten():
     modules = {path.stem for path in SOURCE.parent.glob("*.py")} - {"__init__", "__main__"}
-    elsewhere = {"results", "pairs", "speed", "speed_training", "lerobot_peers", "timing"}
+    elsewhere = {"results", "ablations", "trials", "pairs", "speed", "speed_training", "lerobot_peers", "timing"}
     elsewhere |= {"controlled", "delay", "replanning"}  # test_controlled_benchmarks.py
     elsewhere |= {"latency"}  # test_latency_benchmark.py
     assert modules == {*SMALL, *elsewhere}, "a new benchmark needs a small run here"
@@ -287,6 +373,37 @@ def test_a_task_that_the_table_has_not_is_refused_before_anything_is_trained(res
 def outcome(method: str, solved: set[int]) -> Evaluation:
     episodes = tuple(EpisodeResult(seed, seed in solved, None, 200, 40) for seed in range(100_000, 100_006))
     return Evaluation(method, "metaworld/push", "cloud", episodes)
+
+
+def test_trials_tell_who_forgot_from_who_did_not_adapt(monkeypatch, capsys):
+    ends = [
+        *[(True, {"basket": "red", "shifted": True})] * 2,
+        (False, {"basket": "blue", "shifted": True}),  # forgot
+        (False, {"basket": "none", "shifted": True}),  # did not adapt
+        (False, {"basket": "none", "shifted": False}),
+    ]
+    asked = []
+
+    def evaluate_run(run, sampling, episodes, seed, latency, record):
+        asked.append((sampling, episodes, seed, latency))
+        wins = 0 if sampling.variant == "full" else 2
+        episodes = tuple(
+            EpisodeResult(10_000 + n, won and n < wins, None, 9, 1, end=end) for n, (won, end) in enumerate(ends)
+        )
+        return Evaluation("MGP-Long", "sorting/towel-nudged", "cloud", episodes)
+
+    config = get_config("mgp-long", "sorting/towel-nudged")
+    runs = types.SimpleNamespace(open=lambda folder: types.SimpleNamespace(folder=folder, config=config))
+    monkeypatch.setattr(trials, "Run", runs)
+    monkeypatch.setattr(trials, "evaluate_run", evaluate_run)
+    assert trials.main(["runs/x", "--episodes", "5"]) == 0
+    said = capsys.readouterr().out
+    assert "2 of 5" in said
+    assert [sampling.variant for sampling, *_ in asked[:3]] == ["no-sm", "long", "full"]
+    assert {(count, seed) for _, count, seed, _ in asked} == {(5, 10_000)}
+    line = next(line for line in said.splitlines() if line.startswith("Full"))
+    assert line.split()[1:] == ["0", "of", "5", "3", "1", "0.500"]  # baskets that do not count as solved are wrong
+    assert trials.main([]) == 2
 
 
 def test_pairs_count_the_episodes_of_two_policies(monkeypatch):

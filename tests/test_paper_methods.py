@@ -81,9 +81,13 @@ OFF = {
     "policy.masking.foreign_prefix": 0.0,
     "policy.masking.foreign_plan": 0.0,
     "policy.masking.foreign_frame": 0.0,
+    "policy.masking.either": False,
+    "policy.masking.stale_plan": 0.0,
     "policy.masking.near_weight": 1.0,
     "policy.masking.prefix_weight": 1.0,
     "policy.offset": 0.0,
+    "policy.sampling.score": "posterior",
+    "policy.sampling.keep_above": 0.0,
     "policy.sampling.near_codes": 0.0,
     "policy.sampling.replan": 0.0,
     "policy.sampling.see_pending": False,
@@ -103,6 +107,7 @@ NEUTRAL = {
     "policy.masking.perturb", "policy.masking.end", "policy.masking.start",
     "policy.sampling.execution_horizon", "policy.sampling.temperature", "policy.sampling.refine_steps",
     "policy.sampling.mask_ratio", "policy.sampling.scoring", "policy.sampling.variant",
+    "policy.sampling.window",  # of a score that is off
 }  # fmt: skip
 
 _CLOUDS = {"encoder.hidden": (64, 128, 256), "encoder.dim": 64, "task.options": {"cloud": "paper"}}  # of DP3

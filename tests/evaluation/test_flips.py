@@ -13,7 +13,7 @@ from mgp.sampling.long import Edit
 
 def edited(before: list[int], tokens: list[int], rounds: list[int]) -> Edit:
     nothing = torch.zeros(1, len(before))
-    return Edit(torch.tensor([tokens]), nothing, torch.tensor([rounds]), torch.tensor([before]), nothing)
+    return Edit(torch.tensor([tokens]), nothing, torch.tensor([rounds]), torch.tensor([before]), nothing, nothing)
 
 
 def test_a_flip_is_a_masked_token_that_came_back_as_another_code():

@@ -80,3 +80,19 @@ def test_chosen_places_come_first_in_order_and_their_number_is_rounded_up():
     assert all(len(set(row)) == 16 for row in places.tolist()), "no place twice"
     assert chosen(torch.ones(1, 5, dtype=torch.bool)).shape == (1, 5)
     assert chosen(torch.zeros(1, 30, dtype=torch.bool)).shape == (1, ROUND)
+
+
+@pytest.mark.parametrize("changes", [{}, {"local": 2}])
+@torch.inference_mode()
+def test_several_plans_of_an_episode_are_read_under_its_condition(changes):
+    model = transformer(SIZE, **changes)
+    condition = torch.randn(BATCH, HISTORY, WIDTH, generator=keyed_generator(1))
+    reading = Reading(model, lambda: condition)
+    first, *later = passes()
+    rows = torch.stack([first, *later], 1).flatten(0, 1)  # those of an episode one after the other
+    wanted = chosen(rows == MASK)
+    expected = at(model(rows, condition.repeat_interleave(3, 0), torch.full((3 * BATCH,), 5)), wanted)
+    torch.testing.assert_close(reading(rows, wanted, torch.full((3 * BATCH,), 5)), expected, rtol=1e-5, atol=1e-6)
+    wanted = chosen(first == MASK)
+    expected = at(model(first, condition, torch.full((BATCH,), 5)), wanted)
+    torch.testing.assert_close(reading(first, wanted, torch.full((BATCH,), 5)), expected, rtol=1e-5, atol=1e-6)

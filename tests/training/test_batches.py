@@ -14,6 +14,7 @@ from mgp.errors import ConfigError
 from mgp.policies.learned import LearnedPolicy
 from mgp.sampling import corruption
 from mgp.sampling.losses import soft_targets, token_loss
+from mgp.sampling.stale import led_aside, span
 
 CLEAN = {"policy.masking.perturb": 0.0, "policy.masking.foreign_prefix": 0.0, "policy.masking.foreign_plan": 0.0}
 
@@ -258,6 +259,65 @@ def test_a_foreign_frame_moves_as_the_own_does():
     alike = windows._alike(time, torch.zeros_like(time), keyed_generator(0))
     assert (data.episode_of(alike) > 0).all()
     assert torch.equal(alike % 24, time)
+
+
+def test_with_either_a_sample_without_its_prefix_looks_at_its_own_frame():
+    masking = {"policy.masking.foreign_frame": 1.0, "policy.masking.prefix_dropout": 0.5}
+    data = small.demonstrations(lengths=(24, 24, 24))
+    looks = {}
+    for either in (False, True):
+        config = small.tiny("long", **CLEAN, **masking, **{"policy.masking.either": either})
+        policy = small.policy(config)
+        batch = source(policy, data).draw(200, keyed_generator(0))
+        looks[either] = batch.looks.state
+    blind = small.tiny("long", **CLEAN, **{**masking, "policy.masking.foreign_frame": 0.0})
+    plain = source(small.policy(blind), data).draw(200, keyed_generator(0)).looks.state
+    begun = batch.extra["executed"] > 0
+    forgot = begun & (batch.extra["tokens"][:, 0] == policy.transformer.vocabulary.mask)
+    assert 0 < forgot.sum() < begun.sum()
+    assert torch.equal(looks[True][forgot], plain[forgot])
+    assert (looks[False][forgot] != plain[forgot]).any()
+    kept = begun & ~forgot
+    assert torch.equal(looks[True][kept], looks[False][kept])
+
+
+@pytest.mark.parametrize("kind", ["absolute", "displacement"])
+def test_a_stale_plan_leaves_the_way_at_the_present_and_is_smooth(kind):
+    actions = torch.zeros(300, 80, 4)
+    now = torch.randint(1, 60, (300,), generator=keyed_generator(1))
+    stale = led_aside(actions, now, 0.15, kind == "absolute", keyed_generator(2))
+    way = stale[..., :2] if kind == "absolute" else stale[..., :2].cumsum(1)
+    assert (stale[..., 2:] == 0).all()
+    aside = way.norm(dim=-1)  # (B, T)
+    assert (aside[torch.arange(80) <= now[:, None]] == 0).all()
+    far = aside.amax(1)
+    assert far.max() <= 0.4 * 0.15 + 1e-6
+    assert far.median() > 0.01
+    assert (aside.diff(dim=1).abs().amax(1) <= 0.06 * 1.5 / 4 + 1e-6).all(), "no jump"
+    back = aside[:, -1] < 1e-6
+    assert 0.4 < back.float().mean() < 0.9, "most come back, some go on to the end"
+
+
+def test_a_batch_with_stale_plans_differs_in_what_is_seen_alone():
+    batches = {}
+    for share in (0.0, 1.0):
+        config = small.tiny("long", **CLEAN, **{"policy.masking.stale_plan": share})
+        batches[share] = source(small.policy(config), small.demonstrations()).draw(100, keyed_generator(0))
+    own, stale = batches[0.0], batches[1.0]
+    for name in ("clean", "executed"):
+        assert torch.equal(own.extra[name], stale.extra[name])
+    valid = stale.extra["target"] < small.tiny("long").policy.tokenizer.codes
+    assert torch.equal(stale.extra["target"][valid], stale.extra["clean"][valid]), "the target is the new plan"
+    assert torch.equal(own.actions, stale.actions)
+    assert torch.equal(own.looks.state, stale.looks.state)
+    assert not torch.equal(own.extra["tokens"], stale.extra["tokens"])
+
+
+def test_the_span_is_of_where_ways_lead():
+    data = small.demonstrations(lengths=(24, 12))
+    data.arrays["action"][:] = torch.tensor([1.0, 0.5, 7.0])  # a place, or one step aside again and again
+    assert span(data.saying(actions="absolute")) == 0.0
+    assert span(data) == pytest.approx((23 + 11) / 2)
 
 
 def test_foreign_frames_need_a_state():

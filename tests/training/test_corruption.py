@@ -117,6 +117,26 @@ def test_foreign_tokens_come_from_the_donor_in_their_share_of_samples(part):
     assert (out.target[out.target < WORDS.codes] < 25).all(), "targets stay the demonstration's own"
 
 
+def test_a_stale_plan_is_in_view_where_tokens_are_pending_and_the_target_stays():
+    tokens, length, executed, donor = sample()
+    rest = (tokens, length, executed, donor, NEAR, WORDS)
+    for share in (0.5, 1.0):
+        config = dataclasses.replace(PLAIN, stale_plan=share)
+        out = corrupt_long(*rest, config, keyed_generator(0, 1), donor)
+        plain = corrupt_long(*rest, PLAIN, keyed_generator(0, 1))
+        assert torch.equal(out.target, plain.target)
+        assert torch.equal(out.weight, plain.weight), "what is stale must be scored, so it counts"
+        past, code = place() < executed[:, None], out.target < WORDS.codes
+        shown = (out.tokens < WORDS.codes) & code
+        stale = shown & (out.tokens == donor)
+        assert not stale[past].any()
+        assert not stale[executed == 0].any(), "the first plan was not made before anything"
+        open_rows = (shown & ~past & (executed > 0)[:, None]).any(1)
+        rows = stale.any(1)[open_rows]
+        assert rows.float().mean() == pytest.approx(share, abs=0.1)
+    assert torch.equal(stale, shown & ~past & (executed > 0)[:, None]), "all of it, if its share is 1"
+
+
 def test_pending_tokens_are_masked_by_the_schedule_and_at_least_one_is():
     out, (_, _, executed, _) = corrupt()
     pending = (place() >= executed[:, None]) & (out.target != WORDS.pad)

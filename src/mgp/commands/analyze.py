@@ -7,9 +7,12 @@ from typing import Annotated, Literal
 import tyro
 
 from mgp.engines import REFERENCE
+from mgp.evaluation.calibration import study_calibration
+from mgp.evaluation.calibration_record import Calibration
 from mgp.evaluation.confidence import study_confidence
 from mgp.evaluation.confidence_record import ConfidenceStudy
 from mgp.evaluation.seeds import STUDY
+from mgp.report.calibration import HEAD, calibration_rows, told, write_calibration
 from mgp.report.confidence import confidence_rows, flip_rows, write_study
 from mgp.runs import Run, pick_device
 
@@ -26,11 +29,17 @@ class Analyze:
       surest, each driving the robot itself as in the paper, and both on the very same plans and observations;
     - flips by action: the share whose decoded actions change, as many codes mean almost the same actions.
 
-    Writes a page, a JSON and a CSV (a line for each replanning step) to RUN/analysis; `mgp report` shows them too.
+    `calibration` asks, in a scene that changes, whether the scores of those tokens fall that are now wrong by more than
+    1 cm (AUROC), for each score that ATR may go by (sampling.score), with the flip rates of each. The truth is the
+    expert's way from the same state, in the scene as it is and as it was.
 
-    Example: mgp analyze confidence runs/basketball-mgp-long-seed0 --env metaworld-dynamic/basketball-midway"""
+    Writes a page, a JSON and a CSV (a line for each replanning step, or token) to RUN/analysis; `mgp report` shows
+    `confidence` too.
 
-    study: Annotated[Literal["confidence"], tyro.conf.Positional]  # what to look into
+    Examples: mgp analyze confidence runs/basketball-mgp-long-seed0 --env metaworld-dynamic/basketball-midway;
+    mgp analyze calibration runs/sorting-towel-nudged-mgp-long-seed0 --episodes 30"""
+
+    study: Annotated[Literal["confidence", "calibration"], tyro.conf.Positional]  # what to look into
     run: Annotated[Path, tyro.conf.Positional]  # a folder that `mgp train` wrote, of an MGP-Long
     env: str | None = None  # another environment than the one trained on, e.g. metaworld-dynamic/basketball-midway
     episodes: int = 10  # of each kind: two maskings; if the scene moves, also its static twin, and a kept plan in both
@@ -47,21 +56,27 @@ def main(arguments: list[str]) -> None:
     task = run.config.task
     name = args.env or task.name
     changes = {} if args.near_codes is None else {"near_codes": args.near_codes}
-    study = study_confidence(
+    asked = (
         run.loader(str(pick_device(args.device)), REFERENCE, **changes),
         name,
         task.observation,
         run.spec.options,
         range(args.seed, args.seed + args.episodes),
         run.demonstration_seeds,
-        workers=args.workers,
     )
     near = "" if args.near_codes is None else f"-near{args.near_codes:g}"
-    path = run.folder / "analysis" / f"confidence-{name.replace('/', '-')}-seed{args.seed}{near}"
-    study.save(path)
+    path = run.folder / "analysis" / f"{args.study}-{name.replace('/', '-')}-seed{args.seed}{near}"
     page = args.output or path.with_name(path.name + ".html")
-    write_study(study, page)
-    print(describe(study))
+    if args.study == "confidence":
+        study = study_confidence(*asked, workers=args.workers)
+        study.save(path)
+        write_study(study, page)
+        print(describe(study))
+    else:
+        calibration = study_calibration(*asked, workers=args.workers)
+        calibration.save(path)
+        write_calibration(calibration, page)
+        print(describe_calibration(calibration))
     print(f"page: {page.resolve()}\nfigures: {path}.json, {path}.csv")
 
 
@@ -72,6 +87,12 @@ def describe(study: ConfidenceStudy) -> str:
         title += f"\n{study.overlap}"
     tables = [flip_rows(study), confidence_rows(study)]
     return "\n\n".join([title, *(aligned([head, *body]) for head, body in tables)])
+
+
+def describe_calibration(study: Calibration) -> str:
+    title = f"MGP-Long trained on {study.trained_on}, in {study.env}: seeds {study.seeds[0]} to {study.seeds[-1]}"
+    words = [title, *([study.overlap] if study.overlap else []), told(study)]
+    return "\n\n".join(["\n".join(words), aligned([HEAD, *calibration_rows(study)])])
 
 
 def aligned(rows: list[tuple[str, ...]]) -> str:

@@ -27,6 +27,7 @@ class RobotEnv(gym.Env[Observation, np.ndarray]):
     hold_action: np.ndarray  # (A,) the action that keeps the robot where it is
     hold_last: tuple[int, ...] = ()  # action dimensions whose last command goes on while holding, as a gripper's force
     actions: Literal["displacement", "absolute"] = "displacement"  # the first three numbers: of the hand; or places
+    unit: float = 1.0  # metres that 1 stands for in the first three numbers of an action
     moves_from: int | None = None  # control steps taken when every episode's scene begins to move by itself, if it does
     shifted_at: int | None = None  # the same of the present episode's, where it differs; None: not yet, or never
     static_twin: str | None = None  # the environment that differs only in that nothing moves by itself, seed by seed

@@ -49,6 +49,7 @@ class MetaWorldEnv(RobotEnv):
     """
 
     hold_last = (3,)
+    unit = 0.01
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 80}  # noqa: RUF012
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,7 @@ class EpisodeResult:
     pictures: np.ndarray | None = None  # (F, size, size, 3) uint8
     picture_steps: tuple[int, ...] = ()  # control step of each picture
     trace: PlanTrace | None = None
+    end: dict[str, Any] = field(default_factory=dict)  # plain values of the last `info`: "basket", "wrong", "shifted"
 
 
 class Episode:
@@ -59,6 +61,7 @@ class Episode:
         self.steps = self.replans = self.withheld = 0
         self.observed = True  # whether the observation of the coming replan is there: the first always is
         self.success_step: int | None = None
+        self.info: dict[str, Any] = {}  # of the last step
         self.done = False
         self.pictures: list[np.ndarray] = []
         self.picture_steps: list[int] = []
@@ -75,6 +78,7 @@ class Episode:
             driver.miss(row)
         for left in range(len(actions) - 1, -1, -1):
             _, terminated, truncated, info = self.env.advance(actions[-1 - left])
+            self.info = info
             self.steps += 1
             if info["success"] and self.success_step is None:
                 self.success_step = self.steps
@@ -97,6 +101,7 @@ class Episode:
             pictures=np.stack(self.pictures) if self.pictures else None,
             picture_steps=tuple(self.picture_steps),
             trace=None if trace is None or self.recording is None else cut(trace, self.replans),
+            end={name: value for name, value in self.info.items() if isinstance(value, bool | int | str)},
         )
 
     def _take_picture(self) -> None:
@@ -112,4 +117,4 @@ class Episode:
 
 def cut(trace: PlanTrace, replans: int) -> PlanTrace:
     """The trace up to the episode's end: its row was planned for as long as its neighbours ran."""
-    return replace(trace, **{field.name: getattr(trace, field.name)[:replans] for field in fields(trace)})
+    return replace(trace, **{one.name: getattr(trace, one.name)[:replans] for one in fields(trace)})

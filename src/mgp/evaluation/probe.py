@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from torch import Tensor
@@ -51,6 +52,8 @@ class Probed(Policy):
     with its plan, while the probe still scores it under what is seen.
     """
 
+    Trace: type[PlanTrace] = ProbedTrace
+
     def __init__(self, policy: LearnedPolicy, keep_after: int | None = None):
         if not isinstance(policy, MGP) or not policy.long:
             raise ConfigError(
@@ -70,30 +73,35 @@ class Probed(Policy):
     ) -> Chunk:
         assert isinstance(memory, ProbedMemory)
         memory.inner.last = memory.last
-        shape = (len(memory.seeds), self.policy.tokens)
-        seen = np.ones(shape[0], bool) if observed is None else np.asarray(observed, bool)
+        seen = np.ones(len(memory.seeds), bool) if observed is None else np.asarray(observed, bool)
+        look = partial(self.policy.what_if, observation, memory.inner, observed, executed, variant="long")
+        step = len(memory.notes) * self.execution_horizon
+        memory.notes.append(self.note(look, memory.inner, seen))
+        if self.keep_after is not None and step > self.keep_after:
+            observed = np.zeros_like(seen)
+        return self.policy.plan(observation, memory.inner, observed, executed)
+
+    def note(self, look: Callable[..., Edit | None], inner: Memory, seen: np.ndarray) -> dict[str, np.ndarray]:
+        """What is written down of a replanning, each of B episodes; `look(**sampling)` is the edit it would be."""
+        shape = (len(seen), self.policy.tokens)
         note: dict[str, np.ndarray] = {"standing": np.full(shape, np.nan)}
         for name, scoring in MASKINGS.items():
-            edit = self.policy.what_if(observation, memory.inner, observed, executed, scoring=scoring, variant="long")
+            edit = look(scoring=scoring)
             masked, flipped, acting = (np.zeros(shape, bool) for _ in range(3))
             if edit is not None:
                 masked[seen], flipped[seen] = flips(edit)
                 acting[seen] = flips_by_action(self.policy, edit)
                 note["standing"][seen] = edit.scores.cpu().numpy()
             note |= {f"{name}_masked": masked, f"{name}_flipped": flipped, f"{name}_flipped_action": acting}
-        step = len(memory.notes) * self.execution_horizon
-        memory.notes.append(note)
-        if self.keep_after is not None and step > self.keep_after:
-            observed = np.zeros_like(seen)
-        return self.policy.plan(observation, memory.inner, observed, executed)
+        return note
 
-    def trace(self, memory: Memory, episode: int) -> ProbedTrace | None:
+    def trace(self, memory: Memory, episode: int) -> PlanTrace | None:
         assert isinstance(memory, ProbedMemory)
         plan = self.policy.trace(memory.inner, episode)
         if plan is None:
             return None
         probes = {key: np.stack([note[key][episode] for note in memory.notes]) for key in memory.notes[0]}
-        return ProbedTrace(**vars(plan), **probes)
+        return self.Trace(**vars(plan), **probes)
 
 
 def flips(edit: Edit) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,8 @@ ROUND = 8  # numbers of tokens are rounded up to multiples: an engine prepares i
 class Reading:
     """A function of tokens (B, N) and places (B, P) to logits (B, P, K + 1), for O = B episodes.
 
-    The condition (B, H, C) is asked for when the first logits are: a plan that stays as it is needs none.
+    B may be a multiple of O: several plans of each episode, one after the other, are then read as they are.
+    The condition (O, H, C) is asked for when the first logits are: a plan that stays as it is needs none.
     """
 
     def __init__(self, transformer: MaskedTransformer, condition: Callable[[], Tensor]):
@@ -36,9 +37,11 @@ class Reading:
     def _read(self, tokens: Tensor, executed: Tensor) -> Tensor:
         if self.keys_values is None:
             self.keys_values = self.transformer.keys_values(self.condition())
+        if len(tokens) > len(self.keys_values):
+            each = len(tokens) // len(self.keys_values)
+            return self._whole(tokens, executed, self.keys_values.repeat_interleave(each, 0))
         if self.first is None or self.transformer.local is not None or not torch.equal(executed, self.first[0]):
-            place = torch.arange(tokens.shape[1], device=tokens.device)[None].expand_as(tokens)
-            x = self.transformer.read(tokens, place, executed, self.keys_values)
+            x = self._whole(tokens, executed, self.keys_values)
             self.first = self.first or (executed, tokens, x)
             return x
         _, before, x = self.first
@@ -48,6 +51,10 @@ class Reading:
         place = chosen(changed)
         fresh = self.transformer.read(tokens.gather(1, place), place, executed, self.keys_values)
         return x.scatter(1, place[..., None].expand_as(fresh), fresh)
+
+    def _whole(self, tokens: Tensor, executed: Tensor, keys_values: Tensor) -> Tensor:
+        place = torch.arange(tokens.shape[1], device=tokens.device)[None].expand_as(tokens)
+        return self.transformer.read(tokens, place, executed, keys_values)
 
 
 def chosen(those: Tensor) -> Tensor:

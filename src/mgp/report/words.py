@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from mgp.evaluation.calibration_record import Calibration
 from mgp.evaluation.confidence_record import ConfidenceStudy
 from mgp.evaluation.episode import EpisodeResult
 from mgp.evaluation.record import Evaluation
@@ -25,7 +26,7 @@ def seen_by(one: Evaluation) -> str:
     return seen(one.observation, one.cloud)
 
 
-def seen_in(study: ConfidenceStudy) -> str:
+def seen_in(study: ConfidenceStudy | Calibration) -> str:
     return seen("cloud", study.cloud) if study.cloud else "state"
 
 

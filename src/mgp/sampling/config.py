@@ -15,6 +15,11 @@ class SamplingConfig(Sampling):
     refine_steps: int = 2  # r: rounds of fill-in and re-mask
     mask_ratio: float = 0.7  # Long: share of the unexecuted tokens that ATR re-masks
     scoring: Literal["atr", "reuse", "random", "inverse"] = "atr"  # which tokens look unsure; inverse masks the surest
+    # Long: how ATR scores a token under a new observation (scores.py): by its probability (the paper's), by what is
+    # left of the one it had at the last look, or from the rest of the plan with a window round it hidden
+    score: Literal["posterior", "change", "leave-out"] = "posterior"
+    window: int = 8  # tokens that leave-out hides at a time
+    keep_above: float = 0.0  # Long: a token whose score is above this stays, whatever mask_ratio says; 0 = none does so
     # Long: a confidence is that of all codes near the one; width of the kernel in mean squared nearest-code distances
     near_codes: float = 0.0
     # Long: a look rewrites the plan only if the tokens that come next have fallen below this share of the confidence
@@ -25,8 +30,8 @@ class SamplingConfig(Sampling):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "refine_steps")
+        positive(self, "refine_steps", "window")
         fraction(self, "mask_ratio")
-        not_negative(self, "near_codes", "replan")
+        not_negative(self, "near_codes", "replan", "keep_above")
         if not self.temperature >= 0:
             raise ConfigError(f"temperature = {self.temperature}: must be 0 (argmax) or above")

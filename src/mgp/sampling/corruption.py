@@ -29,11 +29,15 @@ class MaskingConfig:
     foreign_plan: float = 0.0  # share of Long samples whose visible pending tokens are another demonstration's
     # share of Long samples, t > 0, that look at another demonstration in like motion: the plan tells what goes on
     foreign_frame: float = 0.0
+    either: bool = False  # a sample whose prefix is masked keeps its own frame: the past or the present, never neither
+    # share of Long samples, t > 0, whose visible pending tokens are those of a plan from before a shift (stale.py)
+    stale_plan: float = 0.0
     near_weight: float = 1.0  # loss weight of the tokens that would be executed next
     prefix_weight: float = 0.0  # loss weight of tokens already executed
 
     def __post_init__(self) -> None:
-        fraction(self, "perturb", "start", "prefix_dropout", "foreign_prefix", "foreign_plan", "foreign_frame")
+        fraction(self, "perturb", "start", "prefix_dropout", "stale_plan")
+        fraction(self, "foreign_prefix", "foreign_plan", "foreign_frame")
         not_negative(self, "soft_labels", "near_weight", "prefix_weight")
 
 
@@ -91,11 +95,14 @@ def corrupt_long(
     vocabulary: Vocabulary,
     config: MaskingConfig,
     generator: torch.Generator,
+    stale: Tensor | None = None,
 ) -> Corrupted:
     """`length` (B,) tokens are valid, `executed` (B,) lie before the observation, `donor` (B, N) is another episode's.
+    `stale` (B, N) is a plan from before a shift, for those samples that have tokens executed.
 
     The run-time situations are trained as they are met: a whole clean prefix, none at all, and one that proves nothing
-    because it is another demonstration's; pending tokens are hidden by the schedule or stem from another plan.
+    because it is another demonstration's; pending tokens are hidden by the schedule or stem from another plan,
+    be it another demonstration's or one that was right before the scene was shifted.
     """
     batch, size = tokens.shape
     place = torch.arange(size)[None]
@@ -111,6 +118,9 @@ def corrupt_long(
     for share, part in ((config.foreign_prefix, past), (config.foreign_plan, ~past)):
         foreign = (_rand(batch, 1, generator=generator) < share) & part & code
         visible = torch.where(foreign, donor, visible)
+    if stale is not None:
+        before = (_rand(batch, 1, generator=generator) < config.stale_plan) & (executed > 0)[:, None] & ~past & code
+        visible = torch.where(before, stale, visible)
     visible = perturb(visible, config.perturb, vocabulary, generator)
     ratio = training_ratio(_rand(batch, generator=generator))
     hidden = choose(valid & ~past, ratio, generator)

@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mgp.errors import ObservationError
-from mgp.model.reading import chosen
+from mgp.errors import ConfigError, ObservationError
 from mgp.model.transformer import Vocabulary
 from mgp.sampling.config import SamplingConfig
-from mgp.sampling.sampler import KNOWN, Generators, Refined, confidence_of, lowest, refine
+from mgp.sampling.sampler import KNOWN, Generators, Refined, lowest, refine
+from mgp.sampling.scores import SCORES, Question, posterior
 
-# (tokens (O, N), places (O, P) of those that are asked about, executed (O,)) to logits (O, P, V)
+# (tokens (O, N), places (O, P) of those that are asked about, executed (O,)) to logits (O, P, V); also for a multiple
+# of O rows, those of an episode one after the other
 PlanLogits = Callable[[Tensor, Tensor, Tensor], Tensor]
 # plan and confidence (B, N) to those after it, and in how many rounds each token was masked
 Rewrite = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
@@ -39,6 +40,7 @@ class Edit(NamedTuple):
     rounds: Tensor  # (O, N) in how many rounds a token was masked
     before: Tensor  # (O, N) the plan it found
     scores: Tensor  # (O, N) how sure those of its tokens that are pending were under the new observation
+    ranking: Tensor  # (O, N) by which the lowest of them were rewritten
 
 
 class LongPlanner:
@@ -60,9 +62,11 @@ class LongPlanner:
         self.tokens: Tensor | None = None  # (B, N)
         self.confidence: Tensor | None = None  # (B, N)
         self.written: Tensor | None = None  # (B, N) the confidence when the plan was last rewritten
+        self.looked: Tensor | None = None  # (B, N) `posterior` of the plan's tokens at its last look, if `compares`
         self.executed = 0  # tokens, the same for all episodes: they run in lock step
         self.frozen = 0  # tokens that stay: the executed, and those that will be begun before the plan is there
-        self.before: tuple[Tensor, ...] = ()  # tokens, confidence and written before the last step
+        self.before: tuple[Tensor, ...] = ()  # tokens, confidence, written and looked before the last step
+        self.compares = config.score == "change"  # whether each look is remembered, for a pass more
         self.traced = True  # whether each step is written down
         self.log: list[dict[str, np.ndarray]] = []
 
@@ -75,13 +79,14 @@ class LongPlanner:
         `rewrite` replans in one go, in place of what is done here with `logits_fn`.
         """
         self.executed, self.frozen = executed, max(executed, frozen)
-        before = tuple(one.clone() for one in (self.tokens, self.confidence, self.written) if one is not None)
+        before = tuple(one.clone() for one in self._state)
         masked = torch.zeros(len(observed), self.length, dtype=torch.long)
         if self.tokens is None or self.confidence is None or self.written is None:
             if not bool(observed.all()):
                 raise ObservationError(FIRST_MISSING)
             self.tokens, self.confidence, masked = self._first(logits_fn, len(observed))
-            self.written = self.confidence.clone()
+            self.written, self.looked = self.confidence.clone(), self.confidence.clone()
+            self._remember(logits_fn, observed)
         elif self.config.variant != "full" and self.frozen < self.length and bool(observed.any()):
             if rewrite is not None:
                 self.tokens, self.confidence, masked = rewrite(self.tokens, self.confidence)
@@ -90,6 +95,7 @@ class LongPlanner:
                 self.tokens[observed], self.confidence[observed], masked[observed] = edit[:3]
             rewritten = masked.any(1)
             self.written[rewritten] = self.confidence[rewritten]
+            self._remember(logits_fn, observed)
         self.before = before
         if self.traced:
             self.log.append(
@@ -104,14 +110,18 @@ class LongPlanner:
 
     def keep(self, count: int) -> None:
         """The first `count` tokens as they were before the last step: it came later than they were begun."""
-        after = (self.tokens, self.confidence, self.written)
-        self.tokens, self.confidence, self.written = (
+        self.tokens, self.confidence, self.written, self.looked = (
             torch.cat([old[:, :count], new[:, count:]], dim=1)
-            for old, new in zip(self.before, after, strict=True)
-            if new is not None
+            for old, new in zip(self.before, self._state, strict=True)
         )
         if self.log:
             self.log[-1] |= {"tokens": self.tokens.numpy().copy(), "confidence": self.confidence.numpy().copy()}
+
+    @property
+    def _state(self) -> tuple[Tensor, ...]:
+        """What a step changes; nothing before the first."""
+        state = (self.tokens, self.confidence, self.written, self.looked)
+        return tuple(one for one in state if one is not None)
 
     @property
     def sure(self) -> Tensor:
@@ -129,9 +139,11 @@ class LongPlanner:
             return None
         if config.variant == "full":
             return None
+        if config.score == "change" and not self.compares:
+            raise ConfigError("score = 'change' needs the looks before: set `compares` of the planner when it begins")
         other = LongPlanner(config, self.vocabulary, self.length, [_copy(g) for g in self.generators], self.alike)
         other.executed = other.frozen = executed
-        other.written = self.written
+        other.written, other.looked = self.written, self.looked
         return other._replan(logits_fn, self.tokens[observed], self.confidence[observed], observed)
 
     def _first(self, logits_fn: PlanLogits, batch: int) -> Refined:
@@ -143,15 +155,18 @@ class LongPlanner:
         """Plan and confidence (O, N) of the observed episodes, rewritten where they are pending and unsure."""
         generators = [g for g, seen in zip(self.generators, observed.tolist(), strict=True) if seen]
         pending = torch.arange(self.length) >= self.frozen  # (N,)
-        scores, ranking = self._scores(logits_fn, plan, confidence, generators)
+        scores, ranking = self._scores(logits_fn, plan, confidence, observed, generators)
         share = 1.0 if self.config.variant == "no-sm" else self.config.mask_ratio
         count = (pending.sum().double() * share).round().long().expand(len(plan))
-        fell = self._fell(scores, observed)
-        if not bool(fell.any()):  # the look cost one pass
-            return Edit(plan, torch.where(pending, scores, confidence), torch.zeros_like(plan), plan, scores)
-        masked = lowest(torch.where(pending, ranking, KNOWN), torch.where(fell, count, 0))
+        candidates = torch.where(pending, ranking, KNOWN)
+        if self.config.keep_above and self.config.variant == "long":
+            candidates = candidates.masked_fill(ranking > self.config.keep_above, KNOWN)
+        masked = lowest(candidates, torch.where(self._fell(scores, observed), count, 0))
+        changes = masked.any(1)  # (O,)
+        if not bool(changes.any()):  # the look cost one pass
+            return Edit(plan, torch.where(pending, scores, confidence), torch.zeros_like(plan), plan, scores, ranking)
         # a plan that stays draws nothing, as if its episode ran alone
-        drawing = [g if fallen else _copy(g) for g, fallen in zip(generators, fell.tolist(), strict=True)]
+        drawing = [g if change else _copy(g) for g, change in zip(generators, changes.tolist(), strict=True)]
         out = self._refine(logits_fn, plan, masked, drawing)
         fresh = torch.where(masked, out.confidence, scores)
         return Edit(
@@ -160,6 +175,7 @@ class LongPlanner:
             out.rounds,
             plan,
             scores,
+            ranking,
         )
 
     def _fell(self, scores: Tensor, observed: Tensor) -> Tensor:
@@ -170,21 +186,37 @@ class LongPlanner:
         return scores[:, near].mean(1) < self.config.replan * self.written[observed, near].mean(1)
 
     def _scores(
-        self, logits_fn: PlanLogits, plan: Tensor, confidence: Tensor, generators: Generators
+        self, logits_fn: PlanLogits, plan: Tensor, confidence: Tensor, observed: Tensor, generators: Generators
     ) -> tuple[Tensor, Tensor]:
         """How sure each token of the plan is, and the ranking by which the lowest are rewritten; both (O, N)."""
         if self.config.scoring == "random":
             return confidence, torch.stack([torch.rand(self.length, generator=g) for g in generators])
         if self.config.scoring == "reuse":
             return confidence, confidence
-        # Equation 4 conditions on the observation and the executed tokens. A pending token that is in view vouches
-        # for itself, and then a stale plan looks sure.
-        pending = torch.arange(self.length) >= self.frozen
-        given = plan if self.config.see_pending else torch.where(pending, self.vocabulary.mask, plan)
-        asked = chosen(pending.expand_as(plan))
-        posterior = confidence_of(self._logits(logits_fn, given, asked), plan.gather(1, asked), self.alike)
-        scores = torch.where(pending, confidence.scatter(1, asked, posterior), confidence)
-        return scores, -scores if self.config.scoring == "inverse" else scores
+        question = self._question(logits_fn, plan, observed)
+        scored = SCORES[self.config.score](question)
+        scores = torch.where(question.pending, scored.sure, confidence)
+        return scores, -scored.ranking if self.config.scoring == "inverse" else scored.ranking
+
+    def _question(self, logits_fn: PlanLogits, plan: Tensor, observed: Tensor) -> Question:
+        assert self.looked is not None
+        return Question(
+            plan,
+            torch.arange(self.length) >= self.frozen,
+            self.looked[observed],
+            lambda tokens, asked: self._logits(logits_fn, tokens, asked),
+            self.vocabulary.mask,
+            self.alike,
+            self.config.see_pending,
+            self.config.window,
+        )
+
+    def _remember(self, logits_fn: PlanLogits, observed: Tensor) -> None:
+        """What this look says of the plan as it now stands: what the next one is compared with."""
+        if self.compares:
+            assert self.tokens is not None
+            assert self.looked is not None
+            self.looked[observed] = posterior(self._question(logits_fn, self.tokens[observed], observed)).sure
 
     def _logits(self, logits_fn: PlanLogits, tokens: Tensor, asked: Tensor) -> Tensor:
         """Without [END]: an episode has a fixed horizon. In scoring as in drawing: all confidences are on one scale."""

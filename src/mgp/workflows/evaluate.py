@@ -32,9 +32,11 @@ def evaluate_run(
     env_name: str | None = None,
     options: Mapping[str, Any] | None = None,
     engine: str = AUTO,
+    said: Mapping[str, Any] | None = None,
 ) -> Evaluation:
     """Success on unseen episodes; `sampling` and `options` (of the environment) may differ from the training's.
 
+    `said`: further options that the record names, such as how the run was trained.
     `env_name`: another environment than the run's, zero-shot. The seeds of the demonstrations are refused there too,
     since a moving scene starts from the same place as the static one of that seed.
     """
@@ -73,7 +75,8 @@ def evaluate_run(
         | {key: value for key, value in asdict(sampling).items() if key in ("temperature", "refine_steps")}
         | other
         | origin
-        | computed,
+        | computed
+        | dict(said or {}),
         training_seed=config.seed,
         training_minutes=run.minutes,
         missing=missing,

@@ -18,6 +18,7 @@ from mgp.model.transformer import Vocabulary
 from mgp.policies.config import RunConfig
 from mgp.policies.mgp.config import MGPConfig
 from mgp.sampling.corruption import Corrupted, corrupt_long, corrupt_short
+from mgp.sampling.stale import led_aside, span
 
 ALIKE = 16_384  # frames among which a like one is looked for
 Tokenize = Callable[[Tensor], Tensor]  # raw actions (M, T, A) to tokens (M, N)
@@ -101,6 +102,8 @@ class LongWindows(Windows):
         self.actions = torch.stack(whole, 1)  # (E, phases, T, A)
         self.tokens = torch.stack([tokenize(part) for part in whole], 1)  # (E, phases, N)
         self.moving = _motion(demonstrations) if self.masking.foreign_frame else torch.empty(0)
+        self.absolute = demonstrations.meta.get("actions") == "absolute"
+        self.span = span(demonstrations) if self.masking.stale_plan else 0.0
 
     def draw(self, count: int, generator: torch.Generator) -> Batch:
         demos, masking = self.demonstrations, self.masking
@@ -121,15 +124,21 @@ class LongWindows(Windows):
         warps = draw_warps(count, self.augmentation, generator)
         group = torch.arange(count) if warps is not None else torch.zeros_like(time)
         near, clean = demos.action_windows(time, self.length, episode), self.tokens[episode, phase]
+        actions = self.actions[episode, phase]  # (B, T, A)
         if warps is not None:
-            near = warp_actions(near, warps)
-            clean = self.tokenize(warp_actions(self.actions[episode, phase], warps))
+            near, actions = warp_actions(near, warps), warp_actions(actions, warps)
+            clean = self.tokenize(actions)
+        stale = None
+        if masking.stale_plan:
+            stale = self.tokenize(led_aside(actions, executed * self.per, self.span, self.absolute, generator))
         soon = self.length // self.per
-        tokens = corrupt_long(clean, length, executed, donor, soon, self.vocabulary, masking, generator)
+        tokens = corrupt_long(clean, length, executed, donor, soon, self.vocabulary, masking, generator, stale)
         history, first = self.encoder.history, self.encoder.first
         times = demos.history(time, history, first)
         if masking.foreign_frame:
             foreign = (torch.rand(count, generator=generator) < masking.foreign_frame) & (executed > 0)
+            if masking.either:
+                foreign &= tokens.tokens[:, 0] != self.vocabulary.mask  # t > 0: this token is executed
             alike = demos.history(self._alike(time, episode, generator), history)
             times[foreign, first:] = alike[foreign]
         looks = self.look(times, Sample(time, episode, group, warps), generator)
