@@ -13,10 +13,7 @@ from torch import Tensor
 
 from mgp.data.demonstrations import Demonstrations
 
-SHIFT = (
-    0.02,
-    0.4,
-)  # how far aside, as a share of the span of the demonstrated ways: up to 8 cm on sorting/towel-nudged
+SHIFT = (0.02, 0.4)  # how far aside, as a share of the span of the demonstrated ways: up to 8 cm on towel-nudged
 RAMP = (4, 32)  # steps in which it is led aside, and back
 LONGEST = 1.5  # of the steps that are left: where the span ends, so that one in three goes on to the end
 

@@ -41,8 +41,8 @@ class WholePlans(MGPNetworks):
     def may_be_whole(self, rows: int, sampling: SamplingConfig) -> bool:
         plain = sampling.temperature == 0 and self.transformer.local is None
         if self.long:
-            scored = sampling.scoring == "atr" and not sampling.see_pending and not sampling.replan
-            plain = plain and scored and sampling.variant != "full"
+            scored = sampling.scoring == "atr" and sampling.score == "posterior" and not sampling.see_pending
+            plain = plain and scored and not sampling.keep_above and not sampling.replan and sampling.variant != "full"
         return self.whole and plain and rows == 1 and self.device.type == "cpu"
 
     def whole_window(
