@@ -342,7 +342,7 @@ def test_a_small_run_of_each_benchmark(name, tmp_path, monkeypatch, capsys):
 def test_none_is_forgotten():
     modules = {path.stem for path in SOURCE.parent.glob("*.py")} - {"__init__", "__main__"}
     elsewhere = {"results", "ablations", "trials", "pairs", "speed", "speed_training", "lerobot_peers", "timing"}
-    elsewhere |= {"controlled", "delay", "replanning"}  # test_controlled_benchmarks.py
+    elsewhere |= {"controlled", "delay", "engines", "replanning"}  # test_controlled_benchmarks.py
     elsewhere |= {"latency"}  # test_latency_benchmark.py
     assert modules == {*SMALL, *elsewhere}, "a new benchmark needs a small run here"
     listed = (SOURCE.parent / "__main__.py").read_text()

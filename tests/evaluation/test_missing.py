@@ -152,8 +152,14 @@ def test_long_runs_its_plan_and_skips_scoring(variant, monkeypatch):
     config = small.tiny("long", **{"policy.sampling.mask_ratio": 1.0, "policy.sampling.variant": variant})
     policy, env = small.policy(config), Body()
     scored = []
-    replan = LongPlanner._replan
-    monkeypatch.setattr(LongPlanner, "_replan", lambda self, *a: scored.append(self.executed) or replan(self, *a))
+    step = LongPlanner.step  # which is handed what scores and rewrites, in one call
+    monkeypatch.setattr(
+        LongPlanner,
+        "step",
+        lambda self, logits, observed, executed, frozen, rewrite: step(
+            self, logits, observed, executed, frozen, rewrite and (lambda *a: scored.append(executed) or rewrite(*a))
+        ),
+    )
     (result,) = rollout(policy, [env], [1], missing=Missing(lost_from=5), recording=Recording((1,), every=0))
     trace = result.trace
     assert scored == [1], "the plan is scored once, at step 4, and never after the loss"

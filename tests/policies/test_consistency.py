@@ -49,8 +49,8 @@ def test_the_student_starts_as_the_teacher():
     made = small.untrained(small.tiny_of("consistency-policy"))
     teacher, student = made.stages()
     first, second = made.begin_stage(teacher), made.begin_stage(student)
-    assert {name.partition(".")[0] for name in first} == {"encoder", "teacher"}
-    assert {name.partition(".")[0] for name in second} == {"encoder", "unet"}
+    assert {name.partition(".")[0] for name in first} == {"auxiliary", "encoder", "teacher"}
+    assert {name.partition(".")[0] for name in second} == {"auxiliary", "encoder", "unet"}
     x, t, condition = torch.randn(WHERE), torch.tensor([0.1, 1.0, 9.0, 80.0]), torch.randn(4, made.condition_width)
     least = torch.full((4,), 0.02)
     with torch.inference_mode():
@@ -65,7 +65,8 @@ def test_both_losses_teach_the_student_and_none_the_teacher():
     made.begin_stage(stage)
     made.train()
     loss, figures = made.loss(stage, made.source(stage, data).draw(8, keyed_generator(0)), keyed_generator(1))
-    assert torch.equal(figures["ctm"] + figures["dsm"], loss)
+    auxiliary = made.config.training.auxiliary * figures["regression"]
+    torch.testing.assert_close(figures["ctm"] + figures["dsm"] + auxiliary, loss)
     (gradient,) = torch.autograd.grad(figures["ctm"], made.unet.out[1].weight, retain_graph=True)
     assert gradient.abs().max() > 0
     loss.backward()
