@@ -119,4 +119,4 @@ def test_the_ledger_of_this_repository_can_be_read():
         for line in read(path)[1]:
             assert "block" not in line or (line["block"], line["method"]) in known
             commits = line.get("trained_at", "") + line["commit"]  # what is only timed was not trained
-            assert "+dirty" not in commits or "withdrawn" in line["note"]
+            assert "+dirty" not in commits
