@@ -185,7 +185,7 @@ def test_a_displaced_camera_displaces_the_cloud_unless_the_robot_tells_where_it_
         return np.array(moves)
 
     assert np.abs(moved()).max() < 0.001
-    monkeypatch.setattr("mgp.envs.calibration.FEWEST", 10**6)
+    monkeypatch.setattr("mgp.envs.camera_pose.FEWEST", 10**6)
     env._look._stands = None
     alone = moved()
     assert 0.004 < np.linalg.norm(alone[:, :2], axis=1).mean() < 0.011

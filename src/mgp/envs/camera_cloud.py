@@ -3,7 +3,7 @@
 A depth image is turned into points; those outside of the workspace, on the table and of the robot's own links are
 dropped, and the rest is thinned out by geometry. Nothing here knows an object, and nothing is shared out among objects.
 
-A camera that is not where it is believed to stand is first looked for by the robot in its image (`calibration.py`).
+A camera that is not where it is believed to stand is first looked for by the robot in its image (`camera_pose.py`).
 
 How finely the image is read follows from how much there is to see: a coarse look counts the points that would be kept,
 and the stride is then such that about CANDIDATES are found; round the hand twice as fine. A shelf is not worth more
@@ -18,8 +18,8 @@ from typing import Protocol
 import mujoco
 import numpy as np
 
-from mgp.envs.calibration import FARTHEST, find_camera
 from mgp.envs.camera import CORNERS, Camera
+from mgp.envs.camera_pose import FARTHEST, find_camera
 from mgp.envs.depth import LINKS, DepthCamera, Frame, Moment, Reading, Show
 from mgp.envs.selffilter import MARGIN, SelfFilter
 from mgp.envs.thin import thin

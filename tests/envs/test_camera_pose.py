@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mgp.envs import calibration, make_env
-from mgp.envs.calibration import least_absolute
+from mgp.envs import camera_pose, make_env
+from mgp.envs.camera_pose import least_absolute
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_displaced_camera_is_found(name, noise, limit):
 
 def test_it_is_looked_for_once_an_episode(monkeypatch):
     env, calls = make_env("metaworld/push", camera_shift=0.005), []
-    found = calibration.find_camera
+    found = camera_pose.find_camera
     monkeypatch.setattr("mgp.envs.camera_cloud.find_camera", lambda *a: calls.append(a) or found(*a))
     for seed in (0, 1):
         env.reset(seed=seed)
@@ -44,7 +44,7 @@ def test_a_robot_out_of_view_tells_nothing():
     sensor = env._look.sensor
     rays, depth = np.tile([0.0, 0.0, 1.0], (100, 1)), np.ones(100)  # straight up
     links = np.array([0, 0, 0, 0, 0, 1], np.uint8)
-    assert calibration.find_camera(sensor.camera, env._sim.model, env._sim.data, links, rays, depth) is sensor.camera
+    assert camera_pose.find_camera(sensor.camera, env._sim.model, env._sim.data, links, rays, depth) is sensor.camera
 
 
 def test_least_absolute_errors_pass_over_a_third_of_outliers():
