@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ import tyro
 
 from benchmarks.results import RESULTS, check_clean, preset_digest
 from mgp.envs import make_env
-from mgp.errors import ConfigError
+from mgp.errors import ConfigError, MGPError
 from mgp.evaluation import seeds
 from mgp.evaluation.csv_table import changed, text
 from mgp.evaluation.evaluate import check_seeds
@@ -85,6 +86,27 @@ def add_rows(path: Path, rows: Sequence[dict[str, str]], key: Sequence[str]) -> 
             for place in reversed(same):
                 del lines[place]
             lines.insert(same[0] if same else len(lines), row)
+
+
+def fill_table(
+    table: str, measure: Callable[[Subject], list[dict[str, str]]], key: Sequence[str], options: Options
+) -> None:
+    """The rows of each run into results/TABLE.csv, or where the options say."""
+    for folder in options.runs:
+        rows = measure(Subject(folder, options))
+        path = options.output or (None if options.development else RESULTS / f"{table}.csv")
+        if path is not None:
+            add_rows(path, rows, key)
+
+
+def command(name: str, text: str | None, run: Callable[[Options], None], arguments: list[str]) -> int:
+    """`python -m benchmarks.NAME ARGUMENTS`: its exit code."""
+    try:
+        run(tyro.cli(Options, args=arguments, prog=f"python -m benchmarks.{name}", description=text))
+    except MGPError as error:
+        print(f"benchmarks.{name}: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 def outcomes(logs: Sequence[ControlLog]) -> dict[int, bool]:

@@ -16,11 +16,8 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-import tyro
 
-from benchmarks.controlled import Options, Subject, add_rows, outcomes
-from benchmarks.results import RESULTS
-from mgp.errors import MGPError
+from benchmarks.controlled import Options, Subject, command, fill_table, outcomes
 from mgp.evaluation.statistics import sign_test, wilson
 from mgp.runtime.log import ControlLog
 from mgp.runtime.planning import MODES
@@ -73,21 +70,11 @@ def rms(parts: Sequence[np.ndarray]) -> float | None:
 
 
 def run(options: Options) -> None:
-    for folder in options.runs:
-        subject = Subject(folder, options)
-        rows = measure(subject)
-        path = options.output or (None if options.development else RESULTS / "delay.csv")
-        if path is not None:
-            add_rows(path, rows, KEY)
+    fill_table("delay", measure, KEY, options)
 
 
 def main(arguments: list[str]) -> int:
-    try:
-        run(tyro.cli(Options, args=arguments, prog="python -m benchmarks.delay", description=__doc__))
-    except MGPError as error:
-        print(f"benchmarks.delay: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return command("delay", __doc__, run, arguments)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-import tyro
-
-from benchmarks.controlled import Options, Subject, add_rows, outcomes
-from benchmarks.results import RESULTS
+from benchmarks.controlled import Options, Subject, command, fill_table, outcomes
 from mgp.engines import REFERENCE
 from mgp.engines.folder import exported
-from mgp.errors import ConfigError, MGPError
+from mgp.errors import ConfigError
 from mgp.evaluation.statistics import sign_test, wilson
 from mgp.runtime.log import ControlLog
 
@@ -52,20 +49,11 @@ def figures(logs: Sequence[ControlLog], plain: Sequence[ControlLog]) -> dict[str
 
 
 def run(options: Options) -> None:
-    for folder in options.runs:
-        rows = measure(Subject(folder, options))
-        path = options.output or (None if options.development else RESULTS / "engines.csv")
-        if path is not None:
-            add_rows(path, rows, KEY)
+    fill_table("engines", measure, KEY, options)
 
 
 def main(arguments: list[str]) -> int:
-    try:
-        run(tyro.cli(Options, args=arguments, prog="python -m benchmarks.engines", description=__doc__))
-    except MGPError as error:
-        print(f"benchmarks.engines: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return command("engines", __doc__, run, arguments)
 
 
 if __name__ == "__main__":

@@ -17,11 +17,10 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-import tyro
 
-from benchmarks.controlled import Options, Subject, add_rows, outcomes
+from benchmarks.controlled import Options, Subject, add_rows, command, outcomes
 from benchmarks.results import RESULTS
-from mgp.errors import ConfigError, MGPError
+from mgp.errors import ConfigError
 from mgp.evaluation.statistics import auroc, sign_test, wilson
 from mgp.policies.base import PlanTrace
 from mgp.policies.mgp import MGP
@@ -124,12 +123,7 @@ def run(options: Options) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    try:
-        run(tyro.cli(Options, args=arguments, prog="python -m benchmarks.replanning", description=__doc__))
-    except MGPError as error:
-        print(f"benchmarks.replanning: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return command("replanning", __doc__, run, arguments)
 
 
 if __name__ == "__main__":
