@@ -15,6 +15,7 @@ on a picture: it gets random ones of 96 pixels, five of them, through its own Re
 from __future__ import annotations
 
 import importlib.metadata
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -74,13 +75,13 @@ class Peer(nn.Module, Policy):
         self.width = config.encoder.dim  # of the feature of each key
         self.policy, self.execution_horizon = self.make()
 
+    @abstractmethod
     def make(self) -> tuple[nn.Module, int]:
         """LeRobot's policy, and the actions of a chunk that are run."""
-        raise NotImplementedError
 
+    @abstractmethod
     def chunk(self, condition: Tensor) -> Tensor:
         """The condition (1, H, C) to normalised actions (1, T, A)."""
-        raise NotImplementedError
 
     def begin(self, seeds: Sequence[int]) -> Memory:
         return Memory(tuple(seeds), np.zeros((len(seeds), self.action), np.float32))

@@ -6,6 +6,7 @@ B windows, O episodes, H frames, C condition width, T actions, A action width.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
@@ -54,18 +55,18 @@ class DenoisingPolicy(LearnedPolicy):
             auxiliary, more = self.auxiliary_loss(condition, batch.actions)
         return loss + auxiliary, figures | more
 
+    @abstractmethod
     def action_loss(
         self, stage: Stage, actions: Tensor, condition: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Figures]:
         """Normalised actions (B, T, A), repeated beyond an episode's end, under conditions (B, H C)."""
-        raise NotImplementedError
 
     def predict(self, condition: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
         return self.raw_actions(self.sample(condition.flatten(1), generators))[:, self.past :]
 
+    @abstractmethod
     def sample(self, condition: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
         """Conditions (O, H C) to normalised actions (O, T, A)."""
-        raise NotImplementedError
 
     def noise(self, generators: Sequence[torch.Generator]) -> Tensor:
         """(O, T, A), each row from its own episode's generator."""

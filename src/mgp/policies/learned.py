@@ -10,6 +10,7 @@ B windows, H frames, C condition width, T actions, A action width, O episodes wi
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
@@ -140,9 +141,9 @@ class LearnedPolicy(nn.Module, Policy):
         config = self.config
         return Windows(demonstrations, config.encoder, config.augmentation, config.training, self.window, self.past)
 
+    @abstractmethod
     def loss(self, stage: Stage, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Figures]:
         """Loss of one step and figures for the log; everything random comes from the generator (on the CPU)."""
-        raise NotImplementedError
 
     def condition(
         self, looks: Looks, generator: torch.Generator | None = None, memory: LearnedMemory | None = None
@@ -216,9 +217,9 @@ class LearnedPolicy(nn.Module, Policy):
             return None
         return merged(memories)
 
+    @abstractmethod
     def predict(self, condition: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
         """The condition (O, H, C) to raw actions (O, T, A) from now on."""
-        raise NotImplementedError
 
     def holding(self, memory: Memory) -> np.ndarray:
         """(B, A) the action that keeps each robot where it is."""

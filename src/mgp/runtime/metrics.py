@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
@@ -10,16 +11,16 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 ROWS = (1, 2, 4, 8, 16, 32)
 
 
-class Metric:
+class Metric(ABC):
     kind = "untyped"
 
     def __init__(self, name: str, text: str):
         self.name, self.text = name, text
         self.lock = threading.Lock()  # plans are made in another thread than messages are read
 
+    @abstractmethod
     def samples(self) -> Iterable[tuple[str, dict[str, str], float]]:
         """Ending of the name, labels, value."""
-        raise NotImplementedError
 
 
 class Counter(Metric):
