@@ -406,11 +406,9 @@ def test_trials_tell_who_forgot_from_who_did_not_adapt(monkeypatch, capsys):
     assert trials.main([]) == 2
 
 
-def test_pairs_count_the_episodes_of_two_policies(monkeypatch):
-    solved = {"MGP-Short": set(range(100_000, 100_005)), "dp3": {100_000, 100_005}}
-    line = {"task": "metaworld/push", "seeds": "0", "block": "0", "missing": "0.0"}
-    lines = [{**line, "method": "MGP-Short", "preset": "mgp-short"}, {**line, "method": "dp3", "preset": "dp3"}]
-    monkeypatch.setattr(pairs, "evaluation", lambda line: outcome(line["method"], solved[line["method"]]))
+def test_pairs_count_the_episodes_of_two_policies():
+    line = {"task": "metaworld/push", "seeds": "0", "block": "0", "missing": "0.0", "success": "0.5"}
+    lines = [{**line, "method": "MGP-Short", "outcomes": "111110"}, {**line, "method": "dp3", "outcomes": "100001"}]
     rows = pairs.pairs([*lines, {**lines[1], "block": "1"}])
     assert [(row["method"], row["against"]) for row in rows] == [("dp3", "MGP-Short")]
     assert {name: rows[0][name] for name in ("both", "only_method", "only_against", "neither", "p")} == {
@@ -422,10 +420,15 @@ def test_pairs_count_the_episodes_of_two_policies(monkeypatch):
     }
 
 
-def test_pairs_say_where_they_look(tmp_path, monkeypatch, capsys):
+def test_pairs_leave_out_whose_episodes_were_not_kept(tmp_path, monkeypatch, capsys):
+    """A rate of 0 or 1 tells each episode all the same."""
     monkeypatch.chdir(tmp_path)
-    line = {"method": "MGP-Short", "preset": "mgp-short", "task": "metaworld/push", "seeds": "0", "block": "0"}
-    with changed(tmp_path / "results" / "baselines.csv", tuple(line)) as lines:
-        lines += [line, {**line, "method": "dp3", "preset": "dp3"}]
-    assert pairs.main([]) == 2
-    assert "push-dp3-seed0" in capsys.readouterr().err
+    line = {"task": "metaworld/push", "seeds": "0", "block": "0", "episodes": "4", "success": "1.0"}
+    other = {"dp3": {"success": "0.75"}, "act": {"success": "0.0"}, "bc": {"success": "0.75", "outcomes": "1110"}}
+    with changed(tmp_path / "results" / "baselines.csv", (*line, "method", "outcomes")) as lines:
+        lines += [{**line, "method": "MGP-Short"}, *({**line, "method": name, **more} for name, more in other.items())]
+    assert pairs.main([]) == 0
+    said = capsys.readouterr()
+    assert "left out: dp3 against MGP-Short" in said.err
+    assert [row.split(",")[0] for row in said.out.split()] == ["act", "bc"]
+    assert "act,MGP-Short,metaworld/push,0.0,0,4,0,0,4,0,0.1250" in said.out

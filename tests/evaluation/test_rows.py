@@ -56,6 +56,7 @@ def test_a_row_pools_training_seeds_and_shows_each():
     assert (row["block"], row["evaluation_seeds"], row["cloud"]) == ("0", "100000-100009", "camera")
     assert (row["training_minutes"], row["ms_per_step"], row["ms_per_sequence"]) == ("2.0", "2.0", "100.0")
     assert row["note"] == ""
+    assert row["outcomes"] == "1111111110 1111111100 1111111111"
 
 
 def test_a_row_leaves_out_what_is_not_known():

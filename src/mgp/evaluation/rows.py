@@ -42,6 +42,7 @@ COLUMNS = (
     "demonstrations",
     "block",  # of test seeds, see blocks.csv; empty of other seeds
     "evaluation_seeds",
+    "outcomes",  # of each training seed a word of 0 and 1, an episode a digit: what a paired test needs
     "training_minutes",  # mean over the training seeds
     "ms_per_step",  # policy only, one thread; only if the machine was seen to be idle
     "ms_per_sequence",
@@ -94,6 +95,7 @@ def make_row(
         "demonstrations": first.demonstrations,
         "block": block_of(seeds),
         "evaluation_seeds": f"{min(seeds)}-{max(seeds)}" if seeds else "",
+        "outcomes": " ".join("".join(str(int(one.outcomes[seed])) for seed in seeds) for one in evaluations),
         "training_minutes": _mean([one.training_minutes for one in evaluations], 1),
         "ms_per_step": _mean([_idle_milliseconds(one, "step") for one in evaluations], 3),
         "ms_per_sequence": _mean([_idle_milliseconds(one, "sequence") for one in evaluations], 1),
