@@ -30,6 +30,14 @@ def test_tokens_go_round_through_the_quantiser(policy):
     torch.testing.assert_close(tokenizer.decode(tokens), tokenizer.decoded(vectors), atol=1e-5, rtol=1e-5)
 
 
+def test_windows_of_the_tokenizer_come_from_all_over(policy):
+    """Segments share frames, which the tokenizer has none of: a batch of them would be one of few scenes."""
+    data = small.demonstrations()
+    tokenizer, prior = (policy.source(stage, data).draw(64, keyed_generator(0)).actions for stage in policy.stages())
+    follow = [(part[:-1, 1:] == part[1:, :-1]).all(2).all(1).float().mean() for part in (tokenizer, prior)]
+    assert follow[0] < 0.1 < 0.4 < follow[1], "share of windows that follow the one before"
+
+
 def test_a_token_depends_on_nothing_after_it(policy):
     actions = torch.rand(2, 16, small.ACTION)
     other = actions.clone()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 from torch import nn
@@ -42,9 +43,9 @@ class TokenPolicy(LearnedPolicy):
         if stage.name != "tokenizer":
             return super().source(stage, demonstrations)
         config = self.config
-        return ActionWindows(
-            demonstrations, config.encoder, config.augmentation, config.training, self.window, self.past
-        )
+        # segments are there to share frames; here they would make a batch of 64 windows one of eight scenes
+        training = replace(config.training, segment=1)
+        return ActionWindows(demonstrations, config.encoder, config.augmentation, training, self.window, self.past)
 
     def frozen(self) -> dict[str, str]:
         return {"tokenizer": fingerprint(self.tokenizer)}
