@@ -47,7 +47,7 @@ class ACTSampling(Sampling):
 @dataclass(frozen=True)
 class ACTConfig(PolicyConfig):
     name: ClassVar[str] = "act"
-    chunk: int = 100  # actions written at once
+    chunk: int = 20  # actions written at once; 100 in the release, of episodes five times as long
     dim: int = 128  # 512 in the release
     heads: int = 4  # 8 in the release
     feedforward: int = 256  # width between the two layers of an MLP; 3200 in the release
@@ -56,7 +56,7 @@ class ACTConfig(PolicyConfig):
     decoder_layers: int = 1  # the release builds 7 and uses the first
     latent: int = 32  # Z
     kl: float = 10.0  # weight of the latent's divergence from a normal
-    dropout: float = 0.1
+    dropout: float = 0.0  # 0.1 in the release
     sampling: ACTSampling = field(default_factory=ACTSampling)
 
     def __post_init__(self) -> None:
@@ -90,10 +90,11 @@ def blend(average: np.ndarray, count: np.ndarray, fresh: np.ndarray, decay: floa
 
 class ACT(LearnedPolicy):
     """Kept: the latent of 32 (zero when acting), KL x 10, L1 where the episode goes on, 4 encoder layers and the one
-    decoder layer that the release in fact uses, post-norm, chunks of 100, a new one at every step, all averaged by
-    exp(-.01 i) with the oldest first; `ensemble = False` runs a chunk as it is.
+    decoder layer that the release in fact uses, post-norm, a chunk at every step, all averaged by exp(-.01 i) with the
+    oldest first; `ensemble = False` runs a chunk as it is.
 
-    Smaller by default: width 128 (release: 512), 4 heads (8), MLPs 256 (3200), one layer for the style (4). Otherwise:
+    Smaller by default: chunks of 20 (release: 100), width 128 (512), 4 heads (8), MLPs 256 (3200), one layer for the
+    style (4), no dropout (.1): docs/baselines.md says what that bought. Otherwise:
     what the style sees beside actions is the whole condition, not the joints; a frame is one token, not hundreds of
     patches; places are added once, not in every layer. A step without an observation holds; the average waits with it.
     """
@@ -186,16 +187,16 @@ class ACT(LearnedPolicy):
 
 POLICY = ACT
 METHODS = {
-    # 9 minutes of one core; 700 steps open the drawer in 16 of 20
+    # 5 minutes of one core
     "act": Method(
         ACTConfig(),
         ENCODER,
         AUGMENTATION,
-        TrainingConfig(3000, 32, early=2.0, auxiliary=1.0, learning_rate=1e-3),
+        TrainingConfig(early=2.0, auxiliary=5.0, learning_rate=1e-3),
         ABSOLUTE,
     ),
     "paper-act": released(
-        ACTConfig(dim=512, heads=8, feedforward=3200, style_layers=4),
+        ACTConfig(chunk=100, dim=512, heads=8, feedforward=3200, style_layers=4, dropout=0.1),
         TrainingConfig(steps=100_000, batch=8, learning_rate=1e-5, warmup=0, weight_decay=1e-4),
         history=1,
     ),

@@ -185,7 +185,7 @@ METHODS = {
         QueSTConfig(),
         ENCODER,
         AUGMENTATION,
-        TrainingConfig(4000, 64, early=2.0, auxiliary=5.0, learning_rate=1e-3),
+        TrainingConfig(4000, 64, segment=4, early=2.0, auxiliary=5.0, learning_rate=1e-3),
         ABSOLUTE,
     ),
     "paper-quest": released(

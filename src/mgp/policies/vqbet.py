@@ -192,12 +192,12 @@ class VQBeT(TokenPolicy):
 
 POLICY = VQBeT
 METHODS = {
-    # 11 minutes of one core, one of them for the tokenizer
+    # 7 minutes of one core, one of them for the tokenizer; a window's frames are a segment already
     "vqbet": Method(
         VQBeTConfig(),
         replace(ENCODER, history=5),
         AUGMENTATION,
-        TrainingConfig(3000, 64, early=2.0, auxiliary=5.0, learning_rate=1e-3),
+        TrainingConfig(3000, 32, segment=1, early=2.0, auxiliary=5.0, learning_rate=1e-3),
         ABSOLUTE,
     ),
     "paper-vqbet": released(
