@@ -15,6 +15,7 @@ from benchmarks import (
     memory_tasks,
     moving_scenes,
     pairs,
+    readme_table,
     so101_pictures,
     store,
     training,
@@ -343,6 +344,7 @@ def test_none_is_forgotten():
     modules = {path.stem for path in SOURCE.parent.glob("*.py")} - {"__init__", "__main__"}
     elsewhere = {"results", "ablations", "trials", "pairs", "speed", "speed_training", "lerobot_peers", "timing"}
     elsewhere |= {"controlled", "delay", "engines", "replanning"}  # test_controlled_benchmarks.py
+    elsewhere |= {"readme_table"}  # below
     elsewhere |= {"latency"}  # test_latency_benchmark.py
     assert modules == {*SMALL, *elsewhere}, "a new benchmark needs a small run here"
     listed = (SOURCE.parent / "__main__.py").read_text()
@@ -432,3 +434,28 @@ def test_pairs_leave_out_whose_episodes_were_not_kept(tmp_path, monkeypatch, cap
     assert "left out: dp3 against MGP-Short" in said.err
     assert [row.split(",")[0] for row in said.out.split()] == ["act", "bc"]
     assert "act,MGP-Short,metaworld/push,0.0,0,4,0,0,4,0,0.1250" in said.out
+
+
+def test_the_readme_shows_the_newest_block_of_each_table():
+    """`python -m benchmarks.readme_table` writes it."""
+    text = (SOURCE.parents[1] / "README.md").read_text()
+    found = readme_table.tables()
+    assert "baselines" in found, "run from the top of the repository"
+    for name, body in found.items():
+        assert body in text, f"{name} is not in the README, or is out of date"
+
+
+def test_a_table_has_methods_by_tasks_of_one_block(tmp_path):
+    line = {"method": "dp3", "task": "metaworld/push", "block": "1", "success": "0.5", "low": "0.366", "high": "1.0"}
+    best = {**line, "method": "MGP-Short", "success": "0.9"}
+    more = [{**line, "task": "metaworld/door-open"}, {**line, "method": "act", "block": "0"}]
+    said = readme_table.table(readme_table.newest([line, best, *more]))
+    assert said.splitlines() == [
+        "| method | push | door-open |",
+        "|---|---|---|",
+        "| MGP-Short | 0.90 [.37, 1.0] (.52) |  |",
+        "| DP3 | 0.50 [.37, 1.0] (.51) | 0.50 [.37, 1.0] (.99) |",
+    ]
+    text = "before\n<!-- a -->\nold\n<!-- /a -->\nafter"
+    assert readme_table.written(text, "a", "new") == text.replace("old", "new")
+    assert readme_table.written(text, "b", "new") == text
