@@ -47,7 +47,7 @@ class ACTSampling(Sampling):
 @dataclass(frozen=True)
 class ACTConfig(PolicyConfig):
     name: ClassVar[str] = "act"
-    chunk: int = 20  # actions written at once; 100 in the release, of episodes five times as long
+    chunk: int = 100  # actions written at once
     dim: int = 128  # 512 in the release
     heads: int = 4  # 8 in the release
     feedforward: int = 256  # width between the two layers of an MLP; 3200 in the release
@@ -90,11 +90,11 @@ def blend(average: np.ndarray, count: np.ndarray, fresh: np.ndarray, decay: floa
 
 class ACT(LearnedPolicy):
     """Kept: the latent of 32 (zero when acting), KL x 10, L1 where the episode goes on, 4 encoder layers and the one
-    decoder layer that the release in fact uses, post-norm, a chunk at every step, all averaged by exp(-.01 i) with the
-    oldest first; `ensemble = False` runs a chunk as it is.
+    decoder layer that the release in fact uses, post-norm, chunks of 100, a new one at every step, all averaged by
+    exp(-.01 i) with the oldest first; `ensemble = False` runs a chunk as it is.
 
-    Smaller by default: chunks of 20 (release: 100), width 128 (512), 4 heads (8), MLPs 256 (3200), one layer for the
-    style (4), no dropout (.1): docs/baselines.md says what that bought. Otherwise:
+    Smaller by default: width 128 (release: 512), 4 heads (8), MLPs 256 (3200), one layer for the style (4), no dropout
+    (.1). Otherwise:
     what the style sees beside actions is the whole condition, not the joints; a frame is one token, not hundreds of
     patches; places are added once, not in every layer. A step without an observation holds; the average waits with it.
     """
@@ -187,16 +187,16 @@ class ACT(LearnedPolicy):
 
 POLICY = ACT
 METHODS = {
-    # 5 minutes of one core
+    # 8 minutes of one core
     "act": Method(
         ACTConfig(),
         ENCODER,
         AUGMENTATION,
-        TrainingConfig(early=2.0, auxiliary=5.0, learning_rate=1e-3),
+        TrainingConfig(2000, 64, segment=4, early=2.0, auxiliary=5.0, learning_rate=1e-3),
         ABSOLUTE,
     ),
     "paper-act": released(
-        ACTConfig(chunk=100, dim=512, heads=8, feedforward=3200, style_layers=4, dropout=0.1),
+        ACTConfig(dim=512, heads=8, feedforward=3200, style_layers=4, dropout=0.1),
         TrainingConfig(steps=100_000, batch=8, learning_rate=1e-5, warmup=0, weight_decay=1e-4),
         history=1,
     ),
