@@ -69,6 +69,7 @@ SWEEP = [{"temperature": value} for value in (0.25, 0.5, 1.0)] + [{"refine_steps
 # Options that came after the first test blocks were claimed. With these values everything is as it was before, so that
 # they are no part of a digest: else a new option would be a changed preset of every method.
 LATER = {
+    "encoder.causal": False,
     "policy.sampling.score": "posterior",
     "policy.sampling.window": 8,
     "policy.sampling.keep_above": 0.0,

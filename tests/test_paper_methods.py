@@ -61,6 +61,7 @@ PAPER_ALL = {
 # Everything of ours that the paper does not have, switched off (docs/method.md lists what each bought).
 OFF = {
     "encoder.first": False,
+    "encoder.causal": False,
     "encoder.frame": "world",
     "encoder.zoom": (),
     "augmentation.points": 0,

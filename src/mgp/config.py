@@ -76,6 +76,9 @@ class EncoderConfig:
     # hand: clouds and state relative to state[:3], for actions that displace the hand; motion: the world's frame, with
     # each state's difference from the newest beside it, for actions that are places; world: as the sensors have it
     frame: Literal["hand", "motion", "world"] = "hand"
+    # a state's motion is that since the frame before, not until the newest: for policies that learn at every frame of a
+    # window, where the way to the newest would tell what is to be guessed
+    causal: bool = False
     hidden: tuple[int, ...] = (64, 128, 256)  # widths of the layers on each point of a cloud, as in DP3
     zoom: tuple[float, ...] = ()  # extra point inputs tanh(zoom * normalised xyz): resolution near the origin
     dim: int = 64  # width of a frame's feature, for each key of the observation

@@ -14,12 +14,17 @@ import torch
 from torch import Tensor
 
 
-def with_motion(state: Tensor) -> Tensor:
+def motion(history: Tensor, causal: bool) -> Tensor:
+    """Of (B, H, S) each frame's difference from the newest; causal: from the one before it, the oldest has none."""
+    return history - (torch.cat([history[:, :1], history[:, :-1]], dim=1) if causal else history[:, -1:])
+
+
+def with_motion(state: Tensor, causal: bool = False) -> Tensor:
     """State history (B, H, S) to (B, H, 2 S): a few millimetres a step vanish in a state that spans half a metre.
 
     On their own they are normalised by their own limits, and tell rising from sinking.
     """
-    return torch.cat([state, state - state[:, -1:]], dim=-1)
+    return torch.cat([state, motion(state, causal)], dim=-1)
 
 
 def cloud_to_hand(cloud: Tensor, hand: Tensor) -> Tensor:
@@ -32,10 +37,10 @@ def move(cloud: Tensor, by: Tensor) -> Tensor:
     return cloud + by if cloud.shape[-1] == 3 else torch.cat([cloud[..., :3] + by, cloud[..., 3:]], dim=-1)
 
 
-def state_to_hand(state: Tensor, points: int) -> Tensor:
-    """State history (B, H, S): gripper points relative to the hand; the hand to its newest place, but height kept."""
+def state_to_hand(state: Tensor, points: int, causal: bool = False) -> Tensor:
+    """State history (B, H, S): gripper points relative to the hand; of the hand its motion, but height kept."""
     hand = state[..., :3]
-    moved = hand - hand[:, -1:]
+    moved = motion(hand, causal)
     height = hand[..., 2:3]
     gripper = (state[..., 3 : 3 * points].unflatten(-1, (points - 1, 3)) - hand[..., None, :]).flatten(-2)
     return torch.cat([moved, height, gripper, state[..., 3 * points :]], dim=-1)

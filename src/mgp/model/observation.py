@@ -121,8 +121,10 @@ def relative(config: EncoderConfig, looks: Looks, places: int) -> tuple[Tensor |
     if state is not None and config.frame != "world":
         # motion is that of the newest frames; the first of the episode lies too far back to be one of them
         parts = (state[:, :1], state[:, 1:]) if config.first else (state,)
-        hands = config.frame == "hand"
-        state = torch.cat([state_to_hand(part, places) if hands else with_motion(part) for part in parts], dim=1)
+        if config.frame == "hand":
+            state = torch.cat([state_to_hand(part, places, config.causal) for part in parts], dim=1)
+        else:
+            state = torch.cat([with_motion(part, config.causal) for part in parts], dim=1)
     clouds = {key: frames for key, frames in looks.frames.items() if kind_of(key) == "cloud"}
     if config.frame == "hand" and hand is not None:
         clouds = {key: cloud_to_hand(cloud, hand) for key, cloud in clouds.items()}

@@ -45,7 +45,7 @@ class ConsistencySampling(Sampling):
 class ConsistencyConfig(DenoisingConfig):
     name: ClassVar[str] = "consistency"
     unet: UNetConfig = field(default_factory=lambda: UNetConfig(dropout=0.2))  # the teacher has no dropout
-    teacher_steps: int = 1500  # of the teacher's training; `training.steps` are the student's
+    teacher_steps: int = 2000  # of the teacher's training; `training.steps` are the student's
     least: float = 0.02  # time of clean actions
     most: float = 80.0  # time of pure noise
     rho: float = 7.0  # how the bins crowd towards `least`
@@ -66,9 +66,9 @@ class ConsistencyConfig(DenoisingConfig):
 
 class Consistency(DenoisingPolicy):
     """Kept: EDM teacher (times .02 to 80, rho 7, 80 bins, Heun), a CTM student that starts as the teacher, dropout .2,
-    CTM and DSM losses 1:1, both training the encoder on; one jump, or three. The window is that of DP, 16 and 8.
-    Other than in the release: squared errors for its pseudo-Huber, and the CTM loss has a gradient (the release takes
-    the prediction to the end without one). Smaller in the default method: the widths of the U-Net.
+    CTM and DSM losses 1:1, on the teacher's encoder as it is; one jump, or three. The window is that of DP, 16 and 8.
+    Other than in the release: squared errors for its pseudo-Huber. Smaller in the default method: the widths of the
+    U-Net.
     """
 
     Config = ConsistencyConfig
@@ -125,11 +125,12 @@ class Consistency(DenoisingPolicy):
         return teacher, replace(student, name="student")
 
     def begin_stage(self, stage: Stage) -> dict[str, nn.Parameter]:
-        other = "unet." if stage.name == "teacher" else "teacher."
-        if stage.name == "student":
+        first = stage.name == "teacher"
+        if not first:
             self.unet.load_state_dict(self.teacher.state_dict(), strict=False)  # the second time has no influence yet
-        self.teacher.requires_grad_(stage.name == "teacher")
-        return {name: weight for name, weight in self.named_parameters() if not name.startswith(other)}
+        self.requires_grad_(first)  # what the teacher tells is told of the features it has learned with
+        self.unet.requires_grad_(not first)
+        return {name: weight for name, weight in self.named_parameters() if weight.requires_grad}
 
     def action_loss(
         self, stage: Stage, actions: Tensor, condition: Tensor, generator: torch.Generator
@@ -187,7 +188,11 @@ def noised(actions: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
 
 POLICY = Consistency
 METHODS = {
-    "consistency-policy": replace(METHOD, policy=ConsistencyConfig()),
+    "consistency-policy": replace(
+        METHOD,
+        policy=ConsistencyConfig(),
+        training=replace(METHOD.training, steps=1500),  # of the student: 5 passes each
+    ),
     "paper-consistency-policy": replace(
         PAPER, policy=ConsistencyConfig(unet=replace(PAPER_UNET, dropout=0.2), teacher_steps=45_000)
     ),

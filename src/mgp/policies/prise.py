@@ -8,7 +8,7 @@ N codes, V vocabulary, T flat time of the demonstrations.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, cast
 
 import numpy as np
@@ -52,9 +52,9 @@ class PRISEConfig(PolicyConfig):
     longest: int = 20  # codes of a skill, at most
     frequency: int = 5  # times that a pair must be seen to become a skill
     ahead: int = 3  # K, steps that the latent dynamics look ahead
-    gpt: GPTConfig = field(default_factory=lambda: GPTConfig(64, 8, 4, dropout=0.1))
+    gpt: GPTConfig = field(default_factory=lambda: GPTConfig(64, 8, 4))
     hidden: int = 256  # width of the layers of all MLPs; 1024 in the release
-    steps: int = 1500  # of the first stage
+    steps: int = 2000  # of the first stage
     batch: int = 64  # of the first stage
     learning_rate: float = 1e-3  # of the first stage
     sampling: PRISESampling = field(default_factory=PRISESampling)
@@ -75,10 +75,10 @@ class PRISE(LearnedPolicy):
     trained on as released, over every skill by its Gumbel-softmax share. The likeliest skill is run to its end, each
     code decoded with the current observation: a look at every step, so `execution_horizon` is 1.
 
-    Smaller by default: MLPs of 256 (release: 1024), 2 frames (10). Otherwise: L1 decoding, the release's deterministic
-    variant; the codebook follows by moving averages; the codes of a demonstration are those of it as recorded, also
-    where training sees it turned. BPE is learned from the demonstrations when the last stage begins; its merges are a
-    buffer. A step without an observation holds, and the skill waits with it.
+    Smaller by default: MLPs of 256 (release: 1024), 2 frames (10), no dropout (.1). Otherwise: L1 decoding, the
+    release's deterministic variant; the codebook follows by moving averages; the codes of a demonstration are those of
+    it as recorded, also where training sees it turned. BPE is learned from the demonstrations when the last stage
+    begins; its merges are a buffer. A step without an observation holds, and the skill waits with it.
     """
 
     Config = PRISEConfig
@@ -113,7 +113,10 @@ class PRISE(LearnedPolicy):
 
     def source(self, stage: Stage, demonstrations: Demonstrations) -> Source:
         config, ahead = self.config, self.options.ahead
-        source = Trajectories(demonstrations, config.encoder, config.augmentation, config.training, ahead)
+        training = config.training
+        if stage.name == "codes":  # the stage that teaches the encoder: 32 scenes of a batch of 64, not 8
+            training = replace(training, segment=min(training.segment, 2))
+        source = Trajectories(demonstrations, config.encoder, config.augmentation, training, ahead)
         source.frames = ahead + (stage.name == "codes")
         source.labels = {"token": self._learn_skills(demonstrations)} if stage.name == "policy" else {}
         return source
@@ -206,7 +209,7 @@ METHODS = {
         ABSOLUTE,
     ),
     "paper-prise": released(
-        PRISEConfig(hidden=1024, steps=200_000, batch=512, learning_rate=1e-4),
+        PRISEConfig(gpt=GPTConfig(64, 8, 4, dropout=0.1), hidden=1024, steps=200_000, batch=512, learning_rate=1e-4),
         TrainingConfig(steps=30_000, batch=512, learning_rate=1e-4),
         history=10,
     ),

@@ -41,7 +41,7 @@ class AutoencoderConfig:
     strides: tuple[int, ...] = (2, 2, 1)  # their product is the actions a token stands for
     levels: tuple[int, ...] = (8, 5, 5, 5)  # of finite scalar quantisation; their product is the number of codes
     dropout: float = 0.0
-    steps: int = 1500
+    steps: int = 3000
     batch: int = 64
     learning_rate: float = 1e-3
 
@@ -180,7 +180,7 @@ class QueST(TokenPolicy):
 
 POLICY = QueST
 METHODS = {
-    # 11 minutes of one core, 3 of them for the tokenizer
+    # 14 minutes of one core, 6 of them for the tokenizer
     "quest": Method(
         QueSTConfig(),
         ENCODER,

@@ -40,7 +40,7 @@ class ResNetTSampling(Sampling):
 @dataclass(frozen=True)
 class ResNetTConfig(PolicyConfig):
     name: ClassVar[str] = "resnet-t"
-    gpt: GPTConfig = field(default_factory=lambda: GPTConfig(64, 6, 4, head=64, dropout=0.1))
+    gpt: GPTConfig = field(default_factory=lambda: GPTConfig(64, 6, 4, head=64))
     modes: int = 5
     hidden: int = 256  # width of the two layers of the head; 1024 in the release
     least: float = 1e-4  # deviation of a mode, at least
@@ -79,8 +79,9 @@ class ResNetT(LearnedPolicy):
     layers of 6 heads of 64 at width 64, one action a frame as in the release, so no chunk, 5 modes with deviations of
     at least 1e-4, and low noise when acting: a mode is drawn, then 1e-4 about its mean.
 
-    Smaller by default: the head's width, 256 (release: 1024). Otherwise: the shared encoders stand for the ResNets with
-    FiLM; a frame is read off its last token, which sees the whole frame, where LIBERO masks frame by frame.
+    Smaller by default: the head's width, 256 (release: 1024), no dropout (.1). Otherwise: the shared encoders stand for
+    the ResNets with FiLM; a frame is read off its last token, which sees the whole frame, where LIBERO masks frame by
+    frame.
     """
 
     Config = ResNetTConfig
@@ -134,13 +135,13 @@ METHODS = {
     # 6 minutes of one core; a window's frames are a segment already
     "resnet-t": Method(
         ResNetTConfig(),
-        replace(ENCODER, history=10),
+        replace(ENCODER, history=10, causal=True),
         AUGMENTATION,
         TrainingConfig(3000, 16, segment=1, early=2.0, auxiliary=5.0, learning_rate=1e-3),
         ABSOLUTE,
     ),
     "paper-resnet-t": released(
-        ResNetTConfig(hidden=1024),
+        ResNetTConfig(gpt=GPTConfig(64, 6, 4, head=64, dropout=0.1), hidden=1024),
         TrainingConfig(steps=100_000, batch=32, learning_rate=1e-4, weight_decay=1e-4),
         history=10,
     ),

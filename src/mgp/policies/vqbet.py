@@ -59,7 +59,7 @@ class VQBeTConfig(PolicyConfig):
     name: ClassVar[str] = "vqbet"
     chunk: int = 5  # actions guessed at each frame
     tokenizer: ResidualConfig = field(default_factory=ResidualConfig)
-    gpt: GPTConfig = field(default_factory=lambda: GPTConfig(120, 6, 6, dropout=0.1))
+    gpt: GPTConfig = field(default_factory=lambda: GPTConfig(120, 6, 6))
     hidden: int = 512  # width of the two layers of the heads; 1024 in the release
     offset: float = 100.0  # weight of the offset's error
     sampling: VQBeTSampling = field(default_factory=VQBeTSampling)
@@ -112,8 +112,8 @@ class VQBeT(TokenPolicy):
     120) over a window of frames, each of which guesses its chunk; focal loss, the second code x .5, the offset's L1
     x 100, of codes drawn in training and in acting alike.
 
-    Smaller by default: heads of width 512 (release: 1024) and 5 frames (10). An instruction stands in every frame
-    instead of before them.
+    Smaller by default: heads of width 512 (release: 1024), 5 frames (10), no dropout (.1). An
+    instruction stands in every frame instead of before them.
     """
 
     Config = VQBeTConfig
@@ -195,13 +195,13 @@ METHODS = {
     # 7 minutes of one core, one of them for the tokenizer; a window's frames are a segment already
     "vqbet": Method(
         VQBeTConfig(),
-        replace(ENCODER, history=5),
+        replace(ENCODER, history=5, causal=True),
         AUGMENTATION,
         TrainingConfig(3000, 32, segment=1, early=2.0, auxiliary=5.0, learning_rate=1e-3),
         ABSOLUTE,
     ),
     "paper-vqbet": released(
-        VQBeTConfig(tokenizer=ResidualConfig(steps=100_000), hidden=1024),
+        VQBeTConfig(tokenizer=ResidualConfig(steps=100_000), gpt=GPTConfig(120, 6, 6, dropout=0.1), hidden=1024),
         TrainingConfig(steps=100_000, batch=256, learning_rate=5.5e-5),
         history=10,
     ),

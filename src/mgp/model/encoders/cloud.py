@@ -36,7 +36,8 @@ class PointNet(nn.Module):
     @graph
     def forward(self, cloud: Tensor) -> Tensor:
         inputs = torch.cat([cloud, *(torch.tanh(factor * cloud[..., :3]) for factor in self.zoom)], dim=-1)
-        if torch.is_grad_enabled() and cloud.shape[-2] >= FEW:
+        learning = torch.is_grad_enabled() and self.points[0].weight.requires_grad
+        if learning and cloud.shape[-2] >= FEW:
             return self.project(self._pooled(inputs))
         if torch.compiler.is_exporting():
             return self.project(self._highest(inputs))
