@@ -36,7 +36,7 @@ def pairs(lines: list[Line]) -> list[Line]:
     for line in lines:
         for other in lines:
             same = all(line.get(name) == other.get(name) for name in SAME)
-            if not same or other["method"] not in AGAINST or other["method"] == line["method"]:
+            if not same or other["method"] not in AGAINST or line["method"] in (other["method"], AGAINST[0]):
                 continue
             first, second = outcomes(line), outcomes(other)
             if first is None or second is None:
