@@ -20,7 +20,15 @@ TABLES = ("baselines", "baselines_missing", "baselines_dynamic")
 NAMES = {  # as their papers write them; what is not here is written as it is called
     **{"dp": "DP", "dp3": "DP3", "simple-dp3": "Simple-DP3", "dp3-full": "DP3-Full"},
     **{"consistency-policy": "Consistency Policy", "flow-policy": "FlowPolicy", "mp1": "MP1", "mip": "MIP"},
-    **{"quest": "QueST", "vqbet": "VQ-BeT", "prise": "PRISE", "act": "ACT", "resnet-t": "ResNet-T", "bc": "BC"},
+    **{
+        "quest": "QueST",
+        "vqbet": "VQ-BeT",
+        "prise": "PRISE",
+        "act": "ACT",
+        "act-20": "ACT, chunks of 20",
+        "resnet-t": "ResNet-T",
+        "bc": "BC",
+    },
 }
 
 

@@ -56,10 +56,10 @@ MEMORY = (
 BASELINES = (
     *METHODS,
     *("bc", "dp", "dp3", "simple-dp3", "dp3-full", "consistency-policy", "flow-policy", "quest", "vqbet", "prise"),
-    *("act", "resnet-t", "mp1", "mip"),
+    *("act", "act-20", "resnet-t", "mp1", "mip"),
 )
-STRONGEST = (*METHODS, "dp3", "flow-policy", "mp1", "act")  # on more tasks
-BLIND = (*METHODS, "dp3", "dp3-full", "act", "quest")  # without some observations, and where the scene moves
+STRONGEST = (*METHODS, "dp3", "flow-policy", "mp1", "act-20")  # on more tasks
+BLIND = (*METHODS, "dp3", "dp3-full", "act-20", "quest")  # without some observations, and where the scene moves
 COMPARED = {
     **dict.fromkeys(("assembly", "push", "drawer-open"), BASELINES),
     **dict.fromkeys(("disassemble", "pick-place"), STRONGEST),

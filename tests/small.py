@@ -84,9 +84,9 @@ def tiny(horizon: str = "short", observation: str = "state", **changes: Any) -> 
     return config.changed(changes)
 
 
-# What a test of all policies runs. `paper-*` are the same policies, only larger, and simple-dp3 is dp3 with one block a
-# stage (tests/model/test_unet.py).
-METHODS = [name for name in methods() if not name.startswith("paper-") and name != "simple-dp3"]
+# What a test of all policies runs. `paper-*` are the same policies, only larger, simple-dp3 is dp3 with one block a
+# stage (tests/model/test_unet.py), and act-20 is act with other chunks.
+METHODS = [name for name in methods() if not name.startswith("paper-") and name not in ("simple-dp3", "act-20")]
 # All tests of a method in one process, which trains it once.
 every_method = pytest.mark.parametrize(
     "method", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in METHODS]

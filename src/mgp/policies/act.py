@@ -195,6 +195,14 @@ METHODS = {
         TrainingConfig(2000, 64, segment=4, early=2.0, auxiliary=5.0, learning_rate=1e-3),
         ABSOLUTE,
     ),
+    # 5 minutes of one core; chunks of a fifth of an episode, as in the release: assembly 40 of 40, those of 100 have 10
+    "act-20": Method(
+        ACTConfig(chunk=20),
+        ENCODER,
+        AUGMENTATION,
+        TrainingConfig(early=2.0, auxiliary=5.0, learning_rate=1e-3),
+        ABSOLUTE,
+    ),
     "paper-act": released(
         ACTConfig(dim=512, heads=8, feedforward=3200, style_layers=4, dropout=0.1),
         TrainingConfig(steps=100_000, batch=8, learning_rate=1e-5, warmup=0, weight_decay=1e-4),
