@@ -288,7 +288,7 @@ def one_seed(tasks: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def baselines(words: list[str]) -> None:
-    """One training seed: sixteen methods on three tasks are two nights on two cores with three."""
+    """One training seed: seventeen recipes on three tasks are two nights on two cores with three."""
     for group in _compared(words, COMPARED):
         Table("baselines").add(group, {})
 
