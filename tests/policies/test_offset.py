@@ -9,7 +9,7 @@ import torch
 import small
 from mgp.data.demonstrations import keyed_generator
 from mgp.policies.mgp import MGP
-from mgp.policies.mgp.offset import draw_near, nearness
+from mgp.policies.mgp.offset import draw_near, ladder, nearness
 from mgp.tokenizer.codebook import code_distances
 
 
@@ -45,11 +45,22 @@ def test_codes_are_drawn_near_the_right_ones():
     torch.testing.assert_close(chance.sum(1), torch.ones(32))
     assert torch.equal(chance.argmax(1), torch.arange(32))
     tokens = torch.arange(32).repeat(50, 1)
-    drawn = draw_near(tokens, chance, keyed_generator(2))
-    assert torch.equal(drawn, draw_near(tokens, chance, keyed_generator(2)))
+    drawn = draw_near(tokens, ladder(chance), keyed_generator(2))
+    assert torch.equal(drawn, draw_near(tokens, ladder(chance), keyed_generator(2)))
     distance = code_distances(codes)
     assert 0 < distance[tokens, drawn].mean() < 0.5 * distance.mean()
-    assert torch.equal(draw_near(tokens, nearness(codes, 1e-3), keyed_generator(2)), tokens)
+    assert torch.equal(draw_near(tokens, ladder(nearness(codes, 1e-3)), keyed_generator(2)), tokens)
+
+
+def test_each_code_is_drawn_as_often_as_its_probability_says():
+    chance = torch.tensor([[0.0, 0.25, 0.75, 0.0], [1.0, 0, 0, 0], [0.1, 0.2, 0.3, 0.4], [0, 0, 0, 1.0]])
+    count = 40_000
+    tokens = torch.arange(4).repeat(count, 1)
+    drawn = draw_near(tokens, ladder(chance), keyed_generator(3))
+    for row in range(4):
+        share = torch.bincount(drawn[:, row], minlength=4) / count
+        torch.testing.assert_close(share, chance[row], atol=0.01, rtol=0)
+        assert not share[chance[row] == 0].any(), "what is impossible is never drawn"
 
 
 def test_short_corrects_its_window():

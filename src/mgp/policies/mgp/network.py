@@ -19,7 +19,7 @@ from mgp.model.transformer import MaskedTransformer
 from mgp.policies.config import RunConfig
 from mgp.policies.learned import Figures, LearnedPolicy, Stage
 from mgp.policies.mgp.config import MGPConfig
-from mgp.policies.mgp.offset import WEIGHT, OffsetHead, draw_near, nearness
+from mgp.policies.mgp.offset import WEIGHT, OffsetHead, draw_near, ladder, nearness
 from mgp.policies.mgp.windows import LongWindows, ShortWindows, TokenizerWindows
 from mgp.sampling.long import NEAR
 from mgp.sampling.losses import soft_targets, token_loss
@@ -73,7 +73,7 @@ class MGPNetworks(LearnedPolicy):
         self.transformer.code_scale.copy_(codes.std().clamp_min(1e-6))
         self.tokenizer.requires_grad_(False)
         self._soft = soft_targets(codes, self.options.masking.soft_labels)
-        self._nearness = nearness(codes, self.options.offset) if self.offset is not None else torch.empty(0)
+        self._near = ladder(nearness(codes, self.options.offset)) if self.offset is not None else torch.empty(0)
 
     def source(self, stage: Stage, demonstrations: Demonstrations) -> Source:
         if stage.name == "tokenizer":
@@ -117,7 +117,7 @@ class MGPNetworks(LearnedPolicy):
         if self.offset is None:
             return 0.0, {}
         with torch.no_grad(), torch.autocast(condition.device.type, enabled=False):
-            drawn = draw_near(batch.extra["clean"], self._nearness, generator)
+            drawn = draw_near(batch.extra["clean"], self._near, generator)
             first = batch.extra["executed"] * self.options.tokenizer.actions_per_token
             guess = self.next_actions(self.tokenizer.decode(drawn).clamp(-1, 1), first)
         error = (guess + self.offset(condition, guess) - self.normal_actions(batch.actions)).abs().mean()
