@@ -73,9 +73,10 @@ class TaskConfig:
 class EncoderConfig:
     history: int = 2  # newest frames the policy looks at; 4 in the paper
     first: bool = False  # beside them, the first frame of the episode, which shows what later ones hide
-    # hand: clouds and state relative to state[:3], for actions that displace the hand; motion: the world's frame, with
-    # each state's difference from the newest beside it, for actions that are places; world: as the sensors have it
-    frame: Literal["hand", "motion", "world"] = "hand"
+    # hand: clouds and state relative to state[:3], for actions that displace the hand; for actions that are places the
+    # state stays in the world's frame, with its difference from the newest beside it, and clouds are relative to
+    # state[:3] (reach) or not (motion); world: as the sensors have it
+    frame: Literal["hand", "reach", "motion", "world"] = "hand"
     # a state's motion is that since the frame before, not until the newest: for policies that learn at every frame of a
     # window, where the way to the newest would tell what is to be guessed
     causal: bool = False
@@ -88,11 +89,16 @@ class EncoderConfig:
         positive(self, "history", "dim")
         if not self.hidden:
             raise ConfigError("encoder.hidden is empty: give the points of a cloud at least one layer, e.g. 64 128 256")
-        if self.frame == "motion" and self.history == 1:
+        if self.frame in ("reach", "motion") and self.history == 1:
             raise ConfigError(
-                "encoder.frame = 'motion' and encoder.history = 1: one frame does not tell motion; raise"
+                f"encoder.frame = {self.frame!r} and encoder.history = 1: one frame does not tell motion; raise"
                 " encoder.history to 2, or choose encoder.frame = 'world'"
             )
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether clouds are relative to the hand."""
+        return self.frame in ("hand", "reach")
 
     @property
     def frames(self) -> int:

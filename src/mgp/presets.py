@@ -18,8 +18,8 @@ from mgp.policies import methods
 from mgp.policies.config import NO_HAND, RunConfig
 
 DEFAULT_METHOD, DEFAULT_TASK = "mgp-short", "metaworld/assembly"
-Frame = Literal["hand", "motion", "world"]  # of encoder.frame
-FRAMES = ("world", "motion", "hand")  # each needs to know more of the state than the one before
+Frame = Literal["hand", "reach", "motion", "world"]  # of encoder.frame
+FRAMES = ("world", "motion", "reach", "hand")  # each needs to know more of the state than the one before
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import small
 from mgp.data.demonstrations import keyed_generator
 from mgp.data.frames import cloud_to_hand, state_to_hand, with_motion
 from mgp.data.windows import Looks
+from mgp.model.observation import relative
 from mgp.policies.mgp import MGP
 
 CASES = [(policy, observation) for policy in ("short", "long") for observation in ("state", "cloud")]
@@ -104,8 +105,8 @@ def test_the_hands_frame_by_numbers():
     hand_alone = [[*row[:4], *there] for row, there in zip(expected, state[0, :, 3:].tolist(), strict=True)]
     torch.testing.assert_close(state_to_hand(state, 1)[0], torch.tensor(hand_alone), atol=1e-6, rtol=0)
     cloud = torch.tensor([[[1.0, 2.0, 3.5]], [[1.0, 2.0, 3.5]]])[None]
-    relative = cloud_to_hand(cloud, state[..., :3])
-    torch.testing.assert_close(relative[0, :, 0], torch.tensor([[0.0, 0, 0.5], [-0.1, 0, 0.3]]), atol=1e-6, rtol=0)
+    at_hand = cloud_to_hand(cloud, state[..., :3])
+    torch.testing.assert_close(at_hand[0, :, 0], torch.tensor([[0.0, 0, 0.5], [-0.1, 0, 0.3]]), atol=1e-6, rtol=0)
 
 
 def test_building_a_policy_depends_on_the_seed_alone():
@@ -131,6 +132,18 @@ def test_actions_stay_inside_the_demonstrated_limits():
     assert (actions <= shown.amax(0) + 1e-5).all()
     assert (actions >= shown.amin(0) - 1e-5).all()
     assert np.isclose(actions.detach().numpy(), shown.amax(0)).any(), "and reach them"
+
+
+def test_within_reach_things_are_relative_to_the_hand_and_the_hand_is_in_the_world():
+    policy = small.policy(small.tiny("short", "cloud", **{"encoder.frame": "reach"}))
+    view = small.frames(policy.config, 1, policy.frames)
+    state, cloud = torch.from_numpy(view["state"]), torch.from_numpy(view["cloud"])
+    looks = Looks(state, {"cloud": cloud.flatten(0, 1)}, torch.arange(2)[None], state[0, :, :3])
+    seen, clouds = relative(policy.config.encoder, looks, policy.encoder.places)
+    torch.testing.assert_close(seen, with_motion(state))
+    torch.testing.assert_close(clouds["cloud"], cloud_to_hand(cloud, state[..., :3])[0])
+    low, high = (policy.normalizer.denormalize("cloud", torch.tensor(end)) for end in ([-1.0] * 3, [1.0] * 3))
+    torch.testing.assert_close(low, -high)  # zero is the hand: that is what encoder.zoom resolves finely
 
 
 def test_motion_is_normalised_by_its_own_limits():

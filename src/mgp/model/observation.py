@@ -36,11 +36,12 @@ class ObservationEncoder(nn.Module):
                 f"encoder.frame = {config.frame!r} needs the robot's state, the data have {sorted(spec.shapes)}:"
                 " choose encoder.frame = 'world'"
             )
-        if config.frame == "hand" and not spec.places:
+        if config.at_hand and not spec.places:
             raise ConfigError(
-                "encoder.frame = 'hand' needs the hand's place, but the data do not say that it stands in their state"
-                f" of {spec.shapes['state'][0]} numbers: write points = 1 into their metadata if these begin with it,"
-                " or choose encoder.frame = 'motion' or 'world', and augmentation.rotation and stretch = 0"
+                f"encoder.frame = {config.frame!r} needs the hand's place, but the data do not say that it stands in"
+                f" their state of {spec.shapes['state'][0]} numbers: write points = 1 into their metadata if these"
+                " begin with it, or choose encoder.frame = 'motion' or 'world', and augmentation.rotation and"
+                " stretch = 0"
             )
         self.places = spec.places
         shapes = {key: spec.shapes[key] for kind in ENCODERS for key in spec.shapes if kind_of(key) == kind}
@@ -112,7 +113,7 @@ class ObservationEncoder(nn.Module):
 
 
 def state_width(config: EncoderConfig, width: int) -> int:
-    return {"hand": width + 1, "motion": 2 * width, "world": width}[config.frame]
+    return {"hand": width + 1, "reach": 2 * width, "motion": 2 * width, "world": width}[config.frame]
 
 
 def relative(config: EncoderConfig, looks: Looks, places: int) -> tuple[Tensor | None, dict[str, Tensor]]:
@@ -126,7 +127,7 @@ def relative(config: EncoderConfig, looks: Looks, places: int) -> tuple[Tensor |
         else:
             state = torch.cat([with_motion(part, config.causal) for part in parts], dim=1)
     clouds = {key: frames for key, frames in looks.frames.items() if kind_of(key) == "cloud"}
-    if config.frame == "hand" and hand is not None:
+    if config.at_hand and hand is not None:
         clouds = {key: cloud_to_hand(cloud, hand) for key, cloud in clouds.items()}
     return state, clouds
 
@@ -148,7 +149,7 @@ def fit_normalizer(
     for key in arrays:
         if key != "action" and kind_of(key) == "cloud":
             limits = _cloud_limits(encoder, demonstrations, key)
-            if encoder.frame == "hand":  # zero stays the hand, where `encoder.zoom` resolves finely
+            if encoder.at_hand:  # zero stays the hand, where `encoder.zoom` resolves finely
                 limits[:, :3] = np.abs(limits[:, :3]).max(0) * np.array([[-1.0], [1.0]])
             fitted[key] = limits
     return Normalizer.fit(fitted)
