@@ -27,6 +27,7 @@ class Collect:
     output: Path | None = None  # default: where `mgp train` looks for it
     workers: int | None = None  # default: one a core
     force: bool = False  # start anew over what is there
+    disturbed: bool = True  # SO-101: the arm is pushed off its way while it demonstrates, and led back (docs/so101.md)
 
 
 def main(arguments: list[str]) -> None:
@@ -36,6 +37,14 @@ def main(arguments: list[str]) -> None:
     task = TaskConfig(name, args.observation, parse_options(args.option), seed=args.seed)
     path = args.output or store_path(task)
     store = collect(
-        task.name, path, episodes, args.seed, args.observation, task.options, args.workers, True, args.force
+        task.name,
+        path,
+        episodes,
+        args.seed,
+        args.observation,
+        task.options,
+        args.workers,
+        force=args.force,
+        disturbed=args.disturbed,
     )
     print(f"{len(store)} episodes, {int(store.episode_ends[-1])} steps in {path}")

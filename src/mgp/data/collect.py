@@ -35,8 +35,11 @@ def collect(
     workers: int | None = None,
     progress: bool = True,
     force: bool = False,
+    disturbed: bool = True,
 ) -> EpisodeStore:
     """A store with at least `episodes` successful demonstrations; call again to resume or to extend.
+
+    `disturbed`: the robot is pushed about while it demonstrates, where its environment says how (disturbance.py).
 
     Processes are spawned, so a script that calls this needs the usual `if __name__ == "__main__":`.
     """
@@ -44,7 +47,7 @@ def collect(
         raise ConfigError(f"episodes={episodes} and workers={workers} must be >= 1 and seed={seed} >= 0; correct them")
     path = Path(path)
     partial = Partial(path.with_name(path.name + ".partial"))
-    recorder = Recorder(env_name, observation, options or {})
+    recorder = Recorder(env_name, observation, options or {}, disturbed)
     settings = {**recorder.settings, "seed": seed}
     with lock(path):
         recover(path)

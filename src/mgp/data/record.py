@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mgp.data.description import hold_to_json
+from mgp.data.disturbance import Disturbance
 from mgp.envs import RobotEnv, make_env
 from mgp.errors import DataError
 from mgp.files import write_atomic
@@ -24,8 +25,10 @@ NEW = {"actions": "actions", "hold_action": "actions"}
 class Recorder:
     """Plays the expert from a seed. Pickled into the processes; the environment is built where it is used."""
 
-    def __init__(self, env_name: str, observation: str, options: Mapping[str, Any]):
+    def __init__(self, env_name: str, observation: str, options: Mapping[str, Any], disturbed: bool = True):
+        """`disturbed`: pushed about, where the environment says how (`RobotEnv.disturbance`)."""
         self.env_name, self.observation, self.options = env_name, observation, dict(options)
+        self.disturbed = disturbed
         self._env: RobotEnv | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -38,8 +41,13 @@ class Recorder:
         return self._env
 
     @property
+    def disturbance(self) -> tuple[float, ...]:
+        return self.env.disturbance if self.disturbed else ()
+
+    @property
     def settings(self) -> dict[str, Any]:
         return {
+            **({"disturbance": list(self.disturbance)} if self.disturbance else {}),
             "env": self.env_name,
             "observation": self.observation,
             "options": self.env.options,
@@ -51,13 +59,14 @@ class Recorder:
     def __call__(self, seed: int) -> Episode:
         """One full episode: what was seen before each action, the action, and whether the task was solved after it."""
         observation, _ = self.env.reset(seed=seed)
-        expert = self.env.expert()
+        expert, pushed = self.env.expert(), Disturbance(self.disturbance, seed) if self.disturbance else None
         steps: dict[str, list[np.ndarray]] = {key: [] for key in (*observation, "action", "success")}
         for _ in range(self.env.horizon):
             action = expert()
             for key, value in (*observation.items(), ("action", action)):
                 steps[key].append(value)
-            observation, _, terminated, truncated, info = self.env.step(action)
+            told = action if pushed is None else pushed(action)
+            observation, _, terminated, truncated, info = self.env.step(told)
             steps["success"].append(np.asarray(info["success"]))
             if terminated or truncated:
                 break
@@ -108,6 +117,9 @@ class Partial:
 def refuse_other(path: Path, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
     """Refuse to go on with recordings made with other settings."""
     asked = {key: value for key, value in asked.items() if key not in NEW or NEW[key] in there}
-    different = [f"{key} {there.get(key)!r} (asked: {asked[key]!r})" for key in asked if there.get(key) != asked[key]]
+    keys = [*asked, *(["disturbance"] if "disturbance" in there and "disturbance" not in asked else [])]
+    different = [
+        f"{key} {there.get(key)!r} (asked: {asked.get(key)!r})" for key in keys if there.get(key) != asked.get(key)
+    ]
     if different:
         raise DataError(f"{path} was made with {', '.join(different)}; use another path, or --force to replace it")

@@ -28,6 +28,8 @@ class RobotEnv(gym.Env[Observation, np.ndarray]):
     hold_last: tuple[int, ...] = ()  # action dimensions whose last command goes on while holding, as a gripper's force
     actions: Literal["displacement", "absolute"] = "displacement"  # the first three numbers: of the hand; or places
     unit: float = 1.0  # metres that 1 stands for in the first three numbers of an action
+    # (A,) deviation of the pushes that the robot gets while the expert demonstrates (data/disturbance.py); empty: none
+    disturbance: tuple[float, ...] = ()
     moves_from: int | None = None  # control steps taken when every episode's scene begins to move by itself, if it does
     shifted_at: int | None = None  # the same of the present episode's, where it differs; None: not yet, or never
     static_twin: str | None = None  # the environment that differs only in that nothing moves by itself, seed by seed

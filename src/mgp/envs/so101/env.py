@@ -29,6 +29,7 @@ class So101Env(RobotEnv):
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
     actions = "absolute"
+    disturbance = (0.008, 0.008, 0.004, 0.0, 0.0, 0.0)  # metres, of the fingertip's target
     hold_last = (0, 1, 2, 3, 4, 5)  # targets are absolute: the last command holds the place
 
     def __init__(
