@@ -110,6 +110,11 @@ def test_a_setting_that_cannot_work_is_refused_with_its_value(kind, values, mess
         ),
         ("short", {"encoder.history": 7, "policy.sampling.execution_horizon": 5}, "of 8 after 6 past ones"),
         ("long", {"policy.sampling.execution_horizon": 6}, "execution_horizon = 6 is no multiple of actions_per_token"),
+        (
+            "long",
+            {"policy.sampling.execution_horizon": 12, "policy.sampling.edit_window": 2},
+            "edit_window = 2 is 8 steps, but execution_horizon = 12 of them are run before the next look: set it to 3",
+        ),
         ("short", {"encoder.frame": "hand"}, "choose encoder.frame = 'motion' or 'world'"),
         ("short", {"augmentation.rotation": 10.0}, r"augmentation.rotation = 10.0.*choose encoder.frame = 'hand'"),
     ],

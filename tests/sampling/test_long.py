@@ -341,6 +341,29 @@ def test_frozen_tokens_stay_and_are_in_view_of_scoring_and_refining():
     assert torch.isnan(plan.sure).all()
 
 
+def test_a_look_rewrites_only_so_far_ahead_and_the_rest_is_in_view():
+    plan, network = planner(mask_ratio=1.0, edit_window=3), Planted(wants(2))
+    plan.step(network, seen(), 0)
+    network.logits, network.asked = wants(5), []
+    tokens = plan.step(network, seen(), 4)
+    assert tokens[0].tolist() == [2] * 4 + [5] * 3 + [2] * 3
+    for asked in network.asked:  # scoring and both rounds
+        assert asked[0, :4].tolist() == [*asked[0, 7:].tolist(), 2] == [2] * 4
+    assert network.asked[0][0, 4:7].tolist() == [WORDS.mask] * 3, "nothing within reach vouches for itself"
+    assert plan.confidence is not None
+    assert torch.allclose(plan.confidence[0, 7:], torch.tensor(0.9), atol=0.02), "who is not asked about stays as sure"
+    assert plan.step(network, seen(), 8)[0].tolist() == [2] * 4 + [5] * 3 + [2] + [5] * 2, (
+        "the window moves on, and ends"
+    )
+
+
+def test_without_score_based_masking_there_is_no_edit_window():
+    plan, network = planner(variant="no-sm", edit_window=3), Planted(wants(2))
+    plan.step(network, seen(), 0)
+    network.logits = wants(5)
+    assert plan.step(network, seen(), 4)[0].tolist() == [2] * 4 + [5] * 6
+
+
 def test_what_was_begun_meanwhile_is_kept_and_so_is_everything_of_a_refused_plan():
     plan, network = planner(batch=2, mask_ratio=1.0), Planted(wants(2, batch=2))
     before = plan.step(network, seen(True, True), 0)

@@ -195,6 +195,22 @@ def test_choose_takes_the_share_of_the_candidates_only():
     assert torch.equal(chosen.sum(1), expected)
 
 
+def test_a_run_hides_the_next_tokens_and_as_many_as_else():
+    out, (_, _, executed, _) = corrupt(5, run=1.0)
+    hidden = out.tokens == WORDS.mask
+    first = hidden.long().argmax(1)
+    assert torch.equal(first, executed), "from now on"
+    count = hidden.sum(1)
+    assert torch.equal(hidden, (place() >= executed[:, None]) & (place() < (executed + count)[:, None])), "in one run"
+    candidates = (place() >= 3) & torch.ones(BATCH, SIZE, dtype=torch.bool)
+    ratio = torch.rand(BATCH, generator=keyed_generator(7))
+    counts = [choose(candidates, ratio, keyed_generator(8), share).sum(1) for share in (0.0, 1.0)]
+    assert torch.equal(*counts)
+    some = choose(candidates, torch.full((BATCH,), 0.5), keyed_generator(9), 0.5)
+    runs = (some[:, 3:].long().diff(dim=1) <= 0).all(1)
+    assert 0.3 < float(runs.float().mean()) < 0.75
+
+
 def test_close_leaves_a_full_sequence_without_end():
     tokens = torch.zeros(2, 4, dtype=torch.long)
     assert close(tokens, torch.tensor([4, 2]), WORDS).tolist() == [[0, 0, 0, 0], [0, 0, WORDS.end, WORDS.pad]]

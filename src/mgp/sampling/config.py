@@ -20,6 +20,7 @@ class SamplingConfig(Sampling):
     score: Literal["posterior", "change", "leave-out"] = "posterior"
     window: int = 8  # tokens that leave-out hides at a time
     keep_above: float = 0.0  # Long: a token whose score is above this stays, whatever mask_ratio says; 0 = none does so
+    edit_window: int = 0  # Long: tokens from now on that a look may rewrite, the others stay and are in view; 0 = all
     # Long: a confidence is that of all codes near the one; width of the kernel in mean squared nearest-code distances
     near_codes: float = 0.0
     # Long: a look rewrites the plan only if the tokens that come next have fallen below this share of the confidence
@@ -32,6 +33,6 @@ class SamplingConfig(Sampling):
         super().__post_init__()
         positive(self, "refine_steps", "window")
         fraction(self, "mask_ratio")
-        not_negative(self, "near_codes", "replan", "keep_above")
+        not_negative(self, "near_codes", "replan", "keep_above", "edit_window")
         if not self.temperature >= 0:
             raise ConfigError(f"temperature = {self.temperature}: must be 0 (argmax) or above")

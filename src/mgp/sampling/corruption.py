@@ -32,11 +32,13 @@ class MaskingConfig:
     either: bool = False  # a sample whose prefix is masked keeps its own frame: the past or the present, never neither
     # share of Long samples, t > 0, whose visible pending tokens are those of a plan from before a shift (stale.py)
     stale_plan: float = 0.0
+    # share of Long samples whose hidden tokens are the next ones, in one run, as `sampling.edit_window` hides them
+    run: float = 0.0
     near_weight: float = 1.0  # loss weight of the tokens that would be executed next
     prefix_weight: float = 0.0  # loss weight of tokens already executed
 
     def __post_init__(self) -> None:
-        fraction(self, "perturb", "start", "prefix_dropout", "stale_plan")
+        fraction(self, "perturb", "start", "prefix_dropout", "stale_plan", "run")
         fraction(self, "foreign_prefix", "foreign_plan", "foreign_frame")
         not_negative(self, "soft_labels", "near_weight", "prefix_weight")
 
@@ -61,9 +63,16 @@ def perturb(tokens: Tensor, share: float, vocabulary: Vocabulary, generator: tor
     return torch.where(swap, random, tokens)
 
 
-def choose(candidates: Tensor, ratio: Tensor, generator: torch.Generator) -> Tensor:
-    """A random subset of the candidate positions: `ratio` (B,) of them, at least one where there is any."""
-    noise = _rand(*candidates.shape, generator=generator).masked_fill(~candidates, 2.0)
+def choose(candidates: Tensor, ratio: Tensor, generator: torch.Generator, run: float = 0.0) -> Tensor:
+    """A random subset of the candidate positions: `ratio` (B,) of them, at least one where there is any.
+
+    In a share of the rows, `run`, it is the first of them.
+    """
+    noise = _rand(*candidates.shape, generator=generator)
+    if run:
+        first = _rand(len(candidates), 1, generator=generator) < run
+        noise = torch.where(first, torch.linspace(0, 1, candidates.shape[1]), noise)
+    noise = noise.masked_fill(~candidates, 2.0)
     rank = noise.argsort(1).argsort(1)
     total = candidates.sum(1)
     count = torch.minimum((ratio * total).round().long().clamp_min(1), total)
@@ -123,7 +132,7 @@ def corrupt_long(
         visible = torch.where(before, stale, visible)
     visible = perturb(visible, config.perturb, vocabulary, generator)
     ratio = training_ratio(_rand(batch, generator=generator))
-    hidden = choose(valid & ~past, ratio, generator)
+    hidden = choose(valid & ~past, ratio, generator, config.run)
     forgotten = past & (_rand(batch, 1, generator=generator) < config.prefix_dropout)
     seen = torch.where(hidden | forgotten, vocabulary.mask, visible)
 

@@ -154,7 +154,7 @@ class LongPlanner:
     def _replan(self, logits_fn: PlanLogits, plan: Tensor, confidence: Tensor, observed: Tensor) -> Edit:
         """Plan and confidence (O, N) of the observed episodes, rewritten where they are pending and unsure."""
         generators = [g for g, seen in zip(self.generators, observed.tolist(), strict=True) if seen]
-        pending = torch.arange(self.length) >= self.frozen  # (N,)
+        pending = self._editable  # (N,)
         scores, ranking = self._scores(logits_fn, plan, confidence, observed, generators)
         share = 1.0 if self.config.variant == "no-sm" else self.config.mask_ratio
         count = (pending.sum().double() * share).round().long().expand(len(plan))
@@ -177,6 +177,17 @@ class LongPlanner:
             scores,
             ranking,
         )
+
+    @property
+    def _editable(self) -> Tensor:
+        """Which tokens (N,) this look may rewrite: the pending ones, or as far ahead as `edit_window` says.
+
+        What lies further ahead will be looked at again before it is executed. Until then it stays and is in view: there
+        is no gain in rewriting what is merely unsure by now, and what only the past can tell may stand there.
+        """
+        place = torch.arange(self.length)
+        window = self.config.edit_window if self.config.variant == "long" else 0
+        return (place >= self.frozen) & (place < self.frozen + (window or self.length))
 
     def _fell(self, scores: Tensor, observed: Tensor) -> Tensor:
         """Which plans (O,) are rewritten: the tokens that come next are less sure than when they were written."""
@@ -202,7 +213,7 @@ class LongPlanner:
         assert self.looked is not None
         return Question(
             plan,
-            torch.arange(self.length) >= self.frozen,
+            self._editable,
             self.looked[observed],
             lambda tokens, asked: self._logits(logits_fn, tokens, asked),
             self.vocabulary.mask,

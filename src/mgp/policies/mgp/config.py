@@ -34,3 +34,9 @@ class MGPConfig(PolicyConfig):
             raise ConfigError(
                 f"execution_horizon = {run} is no multiple of actions_per_token = {per} (Long runs tokens)"
             )
+        reach = self.sampling.edit_window * per
+        if self.horizon == "long" and 0 < reach < run:
+            raise ConfigError(
+                f"edit_window = {self.sampling.edit_window} is {reach} steps, but execution_horizon = {run} of them are"
+                f" run before the next look: set it to {-(-run // per)} or more, or to 0 (all tokens)"
+            )

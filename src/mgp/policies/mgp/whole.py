@@ -42,7 +42,8 @@ class WholePlans(MGPNetworks):
         plain = sampling.temperature == 0 and self.transformer.local is None
         if self.long:
             scored = sampling.scoring == "atr" and sampling.score == "posterior" and not sampling.see_pending
-            plain = plain and scored and not sampling.keep_above and not sampling.replan and sampling.variant != "full"
+            whole = not (sampling.keep_above or sampling.replan or sampling.edit_window)
+            plain = plain and scored and whole and sampling.variant != "full"
         return self.whole and plain and rows == 1 and self.device.type == "cpu"
 
     def whole_window(
