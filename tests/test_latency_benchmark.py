@@ -9,7 +9,7 @@ from mgp.evaluation.csv_table import read
 from mgp.evaluation.idle import Others
 from small import demonstrations, tiny_of
 
-LINE = {"method": "mgp-short", "tokens": "2", "points": "512", "engine": "openvino"}
+LINE = {"method": "mgp-short", "tokens": "2", "points": "512", "run": "5", "engine": "openvino"}
 
 
 @pytest.fixture
@@ -28,8 +28,9 @@ def test_a_small_run_times_every_engine_and_the_growth(engine, tiny, capsys, tmp
     assert head.split() == list(latency.PRINTED)
     cells, engines = [row.split() for row in rows], list(dict.fromkeys(["torch", engine]))
     lines = cells[: cells.index([])]
-    assert [row[0] for row in lines] == [method for method in ("mgp-short", "mgp-long") for _ in engines]
-    assert [engine for row in lines for engine in row if engine in engines] == engines * 2
+    assert [row[0] for row in lines] == [method for method in ("mgp-short", "mgp-long", "mgp-long") for _ in engines]
+    assert [engine for row in lines for engine in row if engine in engines] == engines * 3
+    assert lines[-1][3] == str(latency.PAPER_RUN) != lines[-len(engines) - 1][3]
     growth = cells[cells.index(["growth"]) + 2 :]
     assert [row[:2] for row in growth[: len(engines)]] == [["mgp-long", "8"]] * len(engines)
     assert not list(tmp_path.iterdir()), "what a busy machine says is not written"
@@ -57,7 +58,7 @@ def test_targets_are_judged_with_512_points():
         {**LINE, "method": "mgp-long", "sequence_p50": "80"},
     ]
     short, long = latency.targets(lines).splitlines()
-    assert short == "mgp-short: step_p50 at most 0.3 ms, best 0.24; met by openvino"
+    assert short == "mgp-short: step_p50 at most 0.3 ms, best 0.24; met by openvino (run 5)"
     assert long.endswith("best 80; met by none")
 
 
