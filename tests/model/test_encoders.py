@@ -15,7 +15,7 @@ from mgp.model.encoders import ENCODERS, build_encoder, kind_of
 from mgp.model.encoders.cloud import PointNet
 from mgp.model.encoders.image import ImageEncoder
 from mgp.model.encoders.instruction import BUCKETS, bag_of_words
-from mgp.model.observation import ObservationEncoder, fit_normalizer
+from mgp.model.observation import ObservationEncoder, fit_normalizer, relative, state_width
 
 CONFIG = EncoderConfig(hidden=(8, 16), dim=6, frame="world")
 SHAPES = {"state": (9,), "cloud": (7, 3), "rgb": (24, 32, 3), "depth": (24, 32), "instruction": (BUCKETS,)}
@@ -193,6 +193,18 @@ def test_motion_is_that_of_the_newest_frames_and_not_of_the_first(first):
     encoder(Looks(state, {}, torch.arange(state.shape[1])[None], None), Plain())
     expected = [[1.0, 2.0, -3.0, -6.0], [4.0, 8.0, 0.0, 0.0]]
     assert seen[0][0].tolist() == ([[9.0, 9.0, 0.0, 0.0]] if first else []) + expected
+
+
+def test_seen_from_the_hand_a_frame_tells_how_far_the_first_one_lies_back():
+    """Without it, what only the first frame shows could not be found again from where the hand is now."""
+    config = EncoderConfig(history=2, first=True, frame="hand", dim=4)
+    state = torch.rand(1, 3, 4, generator=keyed_generator(0))
+    seen, _ = relative(config, Looks(state, {}, torch.arange(3)[None], None), 1)
+    assert seen is not None
+    assert seen.shape[-1] == state_width(config, 4)
+    torch.testing.assert_close(seen[0, :, -3:], state[0, :, :3] - state[0, 0, :3])
+    elsewhere, _ = relative(config, Looks(state + torch.tensor([1.0, 2.0, 0.0, 0.0]), {}, torch.zeros(1, 3), None), 1)
+    torch.testing.assert_close(elsewhere, seen)
 
 
 def test_limits_are_those_of_what_the_encoder_sees(monkeypatch):

@@ -113,7 +113,8 @@ class ObservationEncoder(nn.Module):
 
 
 def state_width(config: EncoderConfig, width: int) -> int:
-    return {"hand": width + 1, "reach": 2 * width, "motion": 2 * width, "world": width}[config.frame]
+    hand = width + 1 + 3 * config.first
+    return {"hand": hand, "reach": 2 * width, "motion": 2 * width, "world": width}[config.frame]
 
 
 def relative(config: EncoderConfig, looks: Looks, places: int) -> tuple[Tensor | None, dict[str, Tensor]]:
@@ -123,7 +124,9 @@ def relative(config: EncoderConfig, looks: Looks, places: int) -> tuple[Tensor |
         # motion is that of the newest frames; the first of the episode lies too far back to be one of them
         parts = (state[:, :1], state[:, 1:]) if config.first else (state,)
         if config.frame == "hand":
-            state = torch.cat([state_to_hand(part, places, config.causal) for part in parts], dim=1)
+            away = [state[..., :3] - state[:, :1, :3]] if config.first else []  # where the first frame was seen from
+            seen = torch.cat([state_to_hand(part, places, config.causal) for part in parts], dim=1)
+            state = torch.cat([seen, *away], dim=-1)
         else:
             state = torch.cat([with_motion(part, config.causal) for part in parts], dim=1)
     clouds = {key: frames for key, frames in looks.frames.items() if kind_of(key) == "cloud"}
