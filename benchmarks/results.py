@@ -9,7 +9,8 @@
     sorting        a towel sorted by a light that went off, with and without missing observations
     memory         what remembers: the plan alone, or the first frame in view; six tasks, four trainings of each
     ablations      `ablations NAME [TASK ...]`: one of the paper's seven (ablations.py); without a name, all of them
-    baselines      every method on three tasks, some on two more; `baselines dp3 act push` makes these lines only
+    baselines      every method on three tasks, some on two more; `baselines dp3 act push` makes these lines only, also
+                   such as are not made unless they are named (act and bc on disassemble and pick-place)
     baselines-missing, baselines-dynamic
                    some of them with 35 % of the observations withheld, and in scenes that move
     edition        `edition TABLE REASON`: a fresh test block for a table, for a change of code that no preset shows

@@ -123,7 +123,8 @@ def undisturbed(tmp_path_factory):
 
 
 # a cloud comes with a state; alone it is tried with one stage and with two
-SEEING = [*((method, "cloud") for method in small.METHODS), ("bc", "state"), ("mgp-long", "state")]
+TWINS = ("simple-dp3", "act-20")  # other settings of a policy that is in METHODS
+SEEING = [*((method, "cloud") for method in (*small.METHODS, *TWINS)), ("bc", "state"), ("mgp-long", "state")]
 
 
 @pytest.mark.parametrize(
