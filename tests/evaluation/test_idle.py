@@ -1,13 +1,16 @@
 """Whether others compute meanwhile, from made-up counters of the system."""
 
 import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from toy_robot import ToyEnv, ToyPolicy
 
 from mgp.evaluation import idle, measure
-from mgp.evaluation.idle import watched
+from mgp.evaluation.idle import _living, watched
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -54,6 +57,65 @@ def test_others_in_the_rests_or_meanwhile_count(machine):
         machine["work"](2.0, busy=1.0)
         machine["own"] += 2.0
     assert not others.idle
+
+
+def child(machine, seconds: float, number: int = 77, parent: int | None = None) -> int:
+    """A process that has used so many seconds, as the system tells it; its name has a space and a bracket."""
+    path = machine["stat"].parent / str(number) / "stat"
+    path.parent.mkdir(exist_ok=True)
+    mine = os.getpid() if parent is None else parent
+    path.write_text(f"{number} (a) b) S {mine} 1 1 0 -1 4194560 9 9 9 9 {seconds * TICKS:.0f} 0 0 0 20 0 1 0\n")
+    return number
+
+
+def test_a_child_that_lives_is_no_other(machine):
+    server = child(machine, 5.0)
+    with watched(1.0, machine["stat"], children=[server]) as others:
+        machine["work"](10.0, busy=1.5)
+        machine["own"] += 5.0
+        child(machine, 15.0)
+    assert others.cores == 0
+    assert others.idle
+    child(machine, 5.0)
+    with watched(1.0, machine["stat"]) as others:
+        machine["work"](10.0, busy=1.5)
+        machine["own"] += 5.0
+        child(machine, 15.0)
+    assert others.cores == pytest.approx(10 / 12, abs=2e-3), "unless nobody says that it is ours"
+
+
+def test_beside_a_child_others_still_count(machine):
+    server = child(machine, 0.0)
+    with watched(1.0, machine["stat"], children=[server]) as others:
+        machine["work"](10.0, busy=1.5)
+        child(machine, 9.0)
+    assert others.cores == pytest.approx(6 / 12, abs=2e-3)
+    assert not others.idle
+
+
+@pytest.mark.parametrize("number_is_given_to_another", [False, True])
+def test_a_child_that_ends_meanwhile_is_counted_once(machine, number_is_given_to_another):
+    server = child(machine, 5.0)
+    with watched(1.0, machine["stat"], children=[server]) as others:
+        machine["work"](10.0, busy=1.5)
+        machine["own"] += 5.0 + 15.0  # of these the child's 15, of which 10 are of now
+        (machine["stat"].parent / str(server) / "stat").unlink()
+        if number_is_given_to_another:
+            child(machine, 1000.0, parent=1)
+    assert others.cores == 0
+
+
+def test_a_real_child_is_told_from_others():
+    """The system's own counters: a child that computes takes as much from the others as it used."""
+    burn = [sys.executable, "-c", "while True: pass"]
+    with subprocess.Popen(burn) as process, watched(0.0) as all_others, watched(0.0, children=[process.pid]) as others:
+        time.sleep(1.0)
+        spent = _living(Path(f"/proc/{process.pid}/stat"))
+        process.kill()  # it is not waited for yet: the system still tells what it used
+    if others.cores is None or all_others.cores is None or not idle.STAT.exists():
+        pytest.skip("this system does not say what it does")
+    assert spent > 0
+    assert all_others.cores - others.cores == pytest.approx(spent, rel=0.5, abs=0.1)
 
 
 def test_not_to_know_is_not_to_be_idle(machine, monkeypatch, tmp_path):

@@ -1,4 +1,7 @@
-"""A server under load and over time. The long versions are in the slow set; their figures are for an idle machine."""
+"""A server under load and over time. The long versions are in the slow set.
+
+What is asserted about time is asserted on an idle machine alone: the tests print whether it was (`-s` shows it).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from websockets.sync.client import connect
 
 from mgp.client import PolicyClient
 from mgp.errors import MGPError
-from mgp.evaluation.idle import watched
+from mgp.evaluation.idle import Others, watched
 from mgp.runtime.wire import pack
 
 MEGABYTE = 2**20
@@ -92,7 +95,7 @@ def dying(address: str, stop: threading.Event) -> None:
 @pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.slow)])
 def test_eight_clients_at_20_hz_one_slow_one_dying(seconds):
     stop = threading.Event()
-    with served.command(served.run("long")) as (process, address), watched() as machine:
+    with served.command(served.run("long")) as (process, address), watched(children=[process.pid]) as machine:
         robots = [Robot(address, 20.0, seed, served.PATIENT if seconds < 10 else 0.05, stop) for seed in range(6)]
         work = [*(robot.run for robot in robots), lambda: slow(address, stop), lambda: dying(address, stop)]
         threads = [threading.Thread(target=one, daemon=True) for one in work]
@@ -111,9 +114,9 @@ def test_eight_clients_at_20_hz_one_slow_one_dying(seconds):
     late = float((steps > 0.05).mean())
     print(
         f"{len(steps)} steps, p50 {1e3 * np.median(steps):.1f} ms, p99 {1e3 * np.quantile(steps, 0.99):.1f} ms,"
-        f" {late:.2%} late"
+        f" {late:.2%} late, {sum(robot.held for robot in robots)} held"
     )
-    if machine.idle and seconds > 10:
+    if seconds > 10 and alone(machine):
         assert sum(robot.held for robot in robots) == 0
         assert len(steps) > 0.95 * 6 * 20 * seconds
 
@@ -122,7 +125,10 @@ def test_eight_clients_at_20_hz_one_slow_one_dying(seconds):
 def test_soak(seconds):
     """Episode after episode, connection after connection, with hostile messages between: nothing grows."""
     hostile = [data for data, _ in HOSTILE.values()]
-    with served.command(served.run("long"), "--max-rate", "10000") as (process, address), watched() as machine:
+    with (
+        served.command(served.run("long"), "--max-rate", "10000") as (process, address),
+        watched(children=[process.pid]) as machine,
+    ):
         samples: list[tuple[float, float, int, float]] = []  # memory, computing, requests, median seconds of a step
         begin, rounds, requests = time.monotonic(), 0, 0
         robot, endless = (PolicyClient(address, timeout=served.PATIENT) for _ in range(2))  # these connections stay
@@ -154,8 +160,15 @@ def test_soak(seconds):
     )
     assert grown < (8 if seconds < 10 else 4) * MEGABYTE
     assert last < 1.5 * first + 1
-    if machine.idle:
+    if alone(machine):
         assert waits[1] < 1.5 * waits[0] + 1
+
+
+def alone(machine: Others) -> bool:
+    """Whether times mean anything; said, so that nobody takes a busy machine's pass for an idle one's."""
+    word = "asserted" if machine.idle else "not asserted"
+    print(f"others used {machine.cores} cores meanwhile: what is asserted of an idle machine is {word}")
+    return machine.idle
 
 
 def bad(address: str, message: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,13 +28,17 @@ class Others:
 
 
 @contextmanager
-def watched(rest: float = REST, stat: Path = STAT) -> Iterator[Others]:
-    """Watch the machine during the block, with a rest before and after it."""
-    others, begin = Others(), _Snapshot.take(stat)
+def watched(rest: float = REST, stat: Path = STAT, children: Sequence[int] = ()) -> Iterator[Others]:
+    """Watch the machine during the block, with a rest before and after it.
+
+    `children`: processes that this one has started and that work for it, e.g. a server; they are no others. Those that
+    have ended need not be named.
+    """
+    others, begin = Others(), _Snapshot.take(stat, children)
     time.sleep(rest)
     yield others
     time.sleep(rest)
-    others.cores = _others(begin, _Snapshot.take(stat))
+    others.cores = _others(begin, _Snapshot.take(stat, children))
 
 
 class _Snapshot(NamedTuple):
@@ -46,7 +50,7 @@ class _Snapshot(NamedTuple):
     own: float
 
     @classmethod
-    def take(cls, stat: Path) -> _Snapshot | None:
+    def take(cls, stat: Path, children: Sequence[int] = ()) -> _Snapshot | None:
         try:
             name, *ticks = stat.read_text().split("\n", 1)[0].split()
             # user nice system idle iowait irq softirq steal; what follows is counted in user already
@@ -57,7 +61,21 @@ class _Snapshot(NamedTuple):
             return None
         times = os.times()
         own = times.user + times.system + times.children_user + times.children_system
+        own += sum(_living(stat.parent / str(child) / "stat") for child in children)
         return cls(time.monotonic(), sum(counts), sum(counts) - sum(counts[3:5]), own)
+
+
+def _living(stat: Path) -> float:
+    """Seconds that a child and its own ended children have used.
+
+    0 once it is gone: then `os.times` counts it, so that nothing is lost or counted twice if it ends meanwhile. Its
+    number may be somebody else's by then, who has another parent.
+    """
+    try:
+        _, parent, *rest = stat.read_text().rpartition(")")[2].split()
+        return sum(map(int, rest[9:13])) / os.sysconf("SC_CLK_TCK") if int(parent) == os.getpid() else 0.0
+    except (OSError, ValueError):
+        return 0.0
 
 
 def _others(begin: _Snapshot | None, end: _Snapshot | None) -> float | None:
