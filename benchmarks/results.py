@@ -76,7 +76,6 @@ LATER = {
     "policy.sampling.keep_above": 0.0,
     "policy.sampling.edit_window": 0,
     "policy.masking.run": 0.0,
-    "policy.masking.either": False,
     "policy.masking.stale_plan": 0.0,
 }
 

@@ -82,7 +82,6 @@ OFF = {
     "policy.masking.foreign_prefix": 0.0,
     "policy.masking.foreign_plan": 0.0,
     "policy.masking.foreign_frame": 0.0,
-    "policy.masking.either": False,
     "policy.masking.stale_plan": 0.0,
     "policy.masking.run": 0.0,
     "policy.masking.near_weight": 1.0,

@@ -261,26 +261,6 @@ def test_a_foreign_frame_moves_as_the_own_does():
     assert torch.equal(alike % 24, time)
 
 
-def test_with_either_a_sample_without_its_prefix_looks_at_its_own_frame():
-    masking = {"policy.masking.foreign_frame": 1.0, "policy.masking.prefix_dropout": 0.5}
-    data = small.demonstrations(lengths=(24, 24, 24))
-    looks = {}
-    for either in (False, True):
-        config = small.tiny("long", **CLEAN, **masking, **{"policy.masking.either": either})
-        policy = small.policy(config)
-        batch = source(policy, data).draw(200, keyed_generator(0))
-        looks[either] = batch.looks.state
-    blind = small.tiny("long", **CLEAN, **{**masking, "policy.masking.foreign_frame": 0.0})
-    plain = source(small.policy(blind), data).draw(200, keyed_generator(0)).looks.state
-    begun = batch.extra["executed"] > 0
-    forgot = begun & (batch.extra["tokens"][:, 0] == policy.transformer.vocabulary.mask)
-    assert 0 < forgot.sum() < begun.sum()
-    assert torch.equal(looks[True][forgot], plain[forgot])
-    assert (looks[False][forgot] != plain[forgot]).any()
-    kept = begun & ~forgot
-    assert torch.equal(looks[True][kept], looks[False][kept])
-
-
 @pytest.mark.parametrize("kind", ["absolute", "displacement"])
 def test_a_stale_plan_leaves_the_way_at_the_present_and_is_smooth(kind):
     actions = torch.zeros(300, 80, 4)

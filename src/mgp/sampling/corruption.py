@@ -29,7 +29,6 @@ class MaskingConfig:
     foreign_plan: float = 0.0  # share of Long samples whose visible pending tokens are another demonstration's
     # share of Long samples, t > 0, that look at another demonstration in like motion: the plan tells what goes on
     foreign_frame: float = 0.0
-    either: bool = False  # a sample whose prefix is masked keeps its own frame: the past or the present, never neither
     # share of Long samples, t > 0, whose visible pending tokens are those of a plan from before a shift (stale.py)
     stale_plan: float = 0.0
     # share of Long samples whose hidden tokens are the next ones, in one run, as `sampling.edit_window` hides them

@@ -137,8 +137,6 @@ class LongWindows(Windows):
         times = demos.history(time, history, first)
         if masking.foreign_frame:
             foreign = (torch.rand(count, generator=generator) < masking.foreign_frame) & (executed > 0)
-            if masking.either:
-                foreign &= tokens.tokens[:, 0] != self.vocabulary.mask  # t > 0: this token is executed
             alike = demos.history(self._alike(time, episode, generator), history)
             times[foreign, first:] = alike[foreign]
         looks = self.look(times, Sample(time, episode, group, warps), generator)
