@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks import (
+    atr_figure,
     clouds,
     contact_sheet,
     memory_pictures,
@@ -22,11 +23,13 @@ from benchmarks import (
     trials,
 )
 
+import small
 from mgp.evaluation.csv_table import changed
 from mgp.evaluation.episode import EpisodeResult
 from mgp.evaluation.record import Evaluation
 from mgp.policies import methods
 from mgp.presets import get_config
+from mgp.workflows.train import train
 
 SOURCE = Path(__file__).parents[1] / "benchmarks" / "results.py"
 
@@ -315,6 +318,17 @@ def small_memory_pictures(folder, monkeypatch) -> list[str]:
     return []
 
 
+def small_atr_figure(folder, monkeypatch) -> list[str]:
+    task = {"task.observation": "state", "task.demonstrations": 2, "encoder.frame": "motion", "encoder.zoom": ()}
+    few = {"training.steps": 2, "training.batch": 4, "training.eval_every": 0, "encoder.dim": 8}
+    config = get_config("mgp-long", "sorting/towel-nudged").changed({**small.SMALLER["mgp"], **few, **task})
+    trained = train(config, folder / "run", folder / "data.zarr")
+    assert atr_figure.main([str(trained), "10001"], folder / "atr.png") == 0
+    assert (folder / "atr.png").read_bytes().startswith(b"\x89PNG")
+    assert atr_figure.main([]) == 2
+    return []
+
+
 def small_memory_tasks(folder, monkeypatch) -> list[str]:
     monkeypatch.setattr(memory_tasks, "TIMED", 1)
     memory_tasks.run(["metaworld-memory/pick-place-cue"], range(70_000, 70_001))
@@ -322,6 +336,7 @@ def small_memory_tasks(folder, monkeypatch) -> list[str]:
 
 
 SMALL = {
+    "atr_figure": small_atr_figure,
     "clouds": small_clouds,
     "store": small_store,
     "training": small_training,
