@@ -3,7 +3,8 @@
 Each run (of any method) drives the same episodes with plans that take 0, 50, 100 and 200 ms, at 20 control steps a
 second, in the three ways of `mgp.runtime.planning.MODES`: *frozen*, *naive* and *wait*; and once without limits at no
 delay, which is what `mgp eval` does (the row `unguarded`: each other row is tested against it, episode by episode).
-Time is made up: nothing is waited for, and a busy machine changes nothing but how long this takes.
+Time is made up: nothing is waited for, and a busy machine changes nothing but how long this takes. All rows are of the
+same engine, torch unless --engine says otherwise.
 
 Figures of seams are root mean squares over seams and numbers of a command, of actions normalised so that those
 demonstrated reach from -1 to 1: the jump, and third differences of positions (per control step cubed) at seams and
@@ -17,14 +18,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.controlled import Options, Subject, command, fill_table, outcomes
+from benchmarks.controlled import WHO, Options, Subject, command, fill_table, outcomes
 from mgp.evaluation.statistics import sign_test, wilson
 from mgp.runtime.log import ControlLog
 from mgp.runtime.planning import MODES
 from mgp.runtime.seams import seams
 
 DELAYS = (0, 50, 100, 200)  # milliseconds
-KEY = ("method", "task", "training_seed", "mode", "delay_ms", "block", "evaluation_seeds")
+KEY = (*WHO, "mode", "delay_ms")
 
 
 def measure(subject: Subject) -> list[dict[str, str]]:
@@ -35,7 +36,7 @@ def measure(subject: Subject) -> list[dict[str, str]]:
         for mode in MODES if delay else MODES[:1]:  # without delay they are one
             logs = subject.drive(f"{mode} {delay} ms", mode=mode, delay=delay / 1000)
             rows.append(subject.row(mode=mode, delay_ms=delay, **figures(logs, plain, rate, scale)))
-            print("  ".join(f"{name} {value}" for name, value in list(rows[-1].items())[:16]), flush=True)
+            print("  ".join(f"{name} {value}" for name, value in list(rows[-1].items())[:17]), flush=True)
     return rows
 
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from benchmarks.controlled import Options, Subject, command, fill_table, outcomes
+from benchmarks.controlled import WHO, Options, Subject, command, fill_table, outcomes
 from mgp.engines import REFERENCE
 from mgp.engines.folder import exported
 from mgp.errors import ConfigError
 from mgp.evaluation.statistics import sign_test, wilson
 from mgp.runtime.log import ControlLog
-
-KEY = ("method", "task", "training_seed", "engine", "block", "evaluation_seeds")
 
 
 def measure(subject: Subject) -> list[dict[str, str]]:
@@ -49,7 +47,9 @@ def figures(logs: Sequence[ControlLog], plain: Sequence[ControlLog]) -> dict[str
 
 
 def run(options: Options) -> None:
-    fill_table("engines", measure, KEY, options)
+    if options.engine != REFERENCE:
+        raise ConfigError(f"engine = {options.engine!r}: all that were exported are driven; leave --engine out")
+    fill_table("engines", measure, WHO, options)
 
 
 def main(arguments: list[str]) -> int:

@@ -6,9 +6,15 @@ tokens were written with below which the plan is rewritten; 0 is the fixed beat,
 episode by episode.
 
 Into results/alarm.csv: how well low confidence foretells failure, at the fixed beat. The figure of an episode after s
-steps is the one that `mgp.runtime.Alarm` goes by: the lowest, so far, of the highest of three looks in a row. AUROC is
-the chance that a failed episode has a lower one than a solved one; both are followed to their ends, as they would have
-been by then. `level` is the `Alarm.below` that one in twenty solved episodes falls under.
+steps is the one that `mgp.runtime.Alarm` goes by: the lowest, so far, of the highest of three looks in a row.
+
+- `auroc` is the chance that an episode that will fail has a lower figure than one that will be solved, of the episodes
+  that are still running after s steps: a solved episode ends, and would have had fewer looks than a failed one, so that
+  time alone would tell them apart. `ended` solved episodes are over by then; quote rows where it is 0, for which all
+  episodes count. Later ones are of slow solved episodes only.
+- `level` is the `Alarm.below` that one in twenty solved episodes of the *first half* of the seeds falls under. The
+  *second half* judges it: `caught` is the share of its failed episodes with an alarm by then, `false_alarms` that of
+  its solved ones, each followed to its end.
 """
 
 from __future__ import annotations
@@ -18,7 +24,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.controlled import Options, Subject, add_rows, command, outcomes
+from benchmarks.controlled import WHO, Options, Subject, add_rows, command, outcomes
 from benchmarks.results import RESULTS
 from mgp.errors import ConfigError
 from mgp.evaluation.statistics import auroc, sign_test, wilson
@@ -27,9 +33,8 @@ from mgp.policies.mgp import MGP
 from mgp.runtime.log import ControlLog
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-TIMES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)  # of the horizon
+TIMES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.75, 1.0)  # of the horizon; solved ones end early
 LOOKS, FALSE_ALARMS = 3, 0.05
-WHO = ("method", "task", "training_seed", "block", "evaluation_seeds")
 
 
 def passes(trace: PlanTrace, refine_steps: int) -> int:
@@ -68,7 +73,7 @@ def replanning(subject: Subject) -> tuple[list[dict[str, str]], list[ControlLog]
                 rewrites=round(float(np.mean(rewrites)), 2),  # an episode
             )
         )
-        print("  ".join(f"{name} {value}" for name, value in list(rows[-1].items())[:14]), flush=True)
+        print("  ".join(f"{name} {value}" for name, value in list(rows[-1].items())[:15]), flush=True)
     return rows, plain
 
 
@@ -85,27 +90,39 @@ def doubts(log: ControlLog, horizon: int) -> np.ndarray:
 
 
 def alarm(subject: Subject, logs: Sequence[ControlLog]) -> list[dict[str, str]]:
-    horizon = subject.run.spec.horizon
-    failed = np.array([not log.success for log in logs])
+    horizon, half = subject.run.spec.horizon, len(logs) // 2
+    failed, lasted = np.array([not log.success for log in logs]), np.array([log.total for log in logs])
     found = np.stack([doubts(log, horizon) for log in logs])  # (E, horizon)
-    level = float(np.quantile(found[~failed, -1], FALSE_ALARMS)) if (~failed).any() else None
+    calm = found[:half, -1][~failed[:half]]
+    level = float(np.quantile(calm, FALSE_ALARMS)) if len(calm) else None
     rows = []
     for time in TIMES:
-        step = max(round(time * horizon) - 1, 0)
-        value = auroc(found[:, step].tolist(), failed.tolist())
-        caught = None if level is None or not failed.any() else float((found[failed, step] < level).mean())
+        steps = max(round(time * horizon), 1)
+        running = lasted >= steps
+        value = auroc(found[running, steps - 1].tolist(), failed[running].tolist())
+        told = None if level is None else found[half:, steps - 1] < level
         rows.append(
             subject.row(
-                step=step + 1,
+                step=steps,
                 episodes=len(logs),
                 failed=int(failed.sum()),
-                auroc=None if value is None else round(value, 4),
-                level=None if level is None else round(level, 5),
-                caught=None if caught is None else round(caught, 4),  # share of the failures with an alarm by then
+                ended=int((~failed & ~running).sum()),
+                auroc=_rounded(value),
+                level=_rounded(level, 5),
+                caught=_share(told, failed[half:]),
+                false_alarms=_share(told, ~failed[half:]),
             )
         )
-        print("  ".join(f"{name} {value}" for name, value in list(rows[-1].items())[:9]), flush=True)
+        print("  ".join(f"{name} {value}" for name, value in list(rows[-1].items())[:12]), flush=True)
     return rows
+
+
+def _share(told: np.ndarray | None, those: np.ndarray) -> float | None:
+    return None if told is None or not those.any() else _rounded(float(told[those].mean()))
+
+
+def _rounded(value: float | None, digits: int = 4) -> float | None:
+    return None if value is None else round(value, digits)
 
 
 def run(options: Options) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks import controlled, delay, engines, replanning
+from benchmarks import controlled, delay, engines, replanning, results
 
 import small
 from mgp.data.spec import DataSpec
@@ -35,10 +36,13 @@ class TinyRun:
 
 
 def load(folder: Path, engine: str = "torch", **sampling) -> LearnedPolicy:
-    """Where "coarse" computes, actions come out reversed."""
+    """Where "coarse" computes, actions come out reversed; where "timid" does, other ones."""
     made = small.policy(TinyRun(folder).config).with_sampling(**sampling)
+    made.engine = engine
     if engine == "coarse":
         made.normalizer.action_scale.neg_()
+    if engine == "timid":
+        made.tokenizer.codebook.codes.mul_(0.5)
     return made
 
 
@@ -71,8 +75,19 @@ def test_delay_has_a_row_for_each_way_and_each_time(tiny, capsys):
     assert all(0 <= float(row["success"]) <= 1 for row in table)
     assert all(float(row["seam_jump"]) >= 0 for row in table if row["seam_jump"])
     assert "mode naive  delay_ms 200" in capsys.readouterr().out
+    assert {row["engine"] for row in table} == {"torch"}
     assert delay.main(["short", *options]) == 0
     assert len(rows(tiny / "delay.csv")) == 22, "a row made again takes the place of its old self"
+
+
+def test_rows_of_another_engine_are_other_rows(tiny, monkeypatch):
+    monkeypatch.setattr(delay, "DELAYS", (0,))
+    options = ["--development", "--episodes", "1", "--workers", "1", "--output", "delay.csv"]
+    for engine in ("torch", "timid", "torch"):
+        assert delay.main(["short", *options, "--engine", engine]) == 0
+    table = rows(tiny / "delay.csv")
+    assert [row["engine"] for row in table] == ["torch"] * 2 + ["timid"] * 2
+    assert table[1]["seam_jump"] != table[3]["seam_jump"], "it is the one that computed"
 
 
 def test_replanning_counts_passes_and_rates_the_alarm(tiny, capsys):
@@ -87,9 +102,10 @@ def test_replanning_counts_passes_and_rates_the_alarm(tiny, capsys):
     assert float(table[0]["passes_a_step"]) == pytest.approx((2 + 5 * 3) / 24, abs=0.08)
     assert float(table[0]["rewrites"]) == pytest.approx(5, abs=0.5)
     alarms = rows(tiny / "alarm.csv")
-    assert [int(row["step"]) for row in alarms] == [2, 5, 7, 10, 12, 18, 24]
+    assert [int(row["step"]) for row in alarms] == [1, 2, 4, 5, 6, 7, 8, 10, 11, 12, 18, 24]
     assert {row["failed"] for row in alarms} != {"0"}
-    assert all(0 <= float(row["auroc"]) <= 1 for row in alarms)
+    assert all(0 <= float(row["auroc"]) <= 1 for row in alarms if row["auroc"])
+    assert {row["engine"] for row in (*table, *alarms)} == {"torch"}
     assert alarms[0]["auroc"] == "0.5", "before three looks nothing is known"
 
 
@@ -97,13 +113,16 @@ def test_engines_are_set_against_torch_on_the_same_episodes(tiny, monkeypatch, c
     monkeypatch.setattr(engines, "exported", lambda checkpoint: {"engines": {"coarse": {}, "torch": {}}})
     options = ["--development", "--episodes", "4", "--workers", "1", "--output", "engines.csv"]
     assert engines.main(["long", *options]) == 0
+    said = capsys.readouterr().out
     plain, coarse = rows(tiny / "engines.csv")
     assert (plain["engine"], coarse["engine"]) == ("torch", "coarse")
+    assert engines.main(["long", *options, "--engine", "coarse"]) == 2
+    assert "leave --engine out" in capsys.readouterr().err
     assert plain["only_here"] == plain["only_torch"] == "0"
     assert plain["p"] == "1.0"
     solved = [float(row["success"]) * 4 for row in (plain, coarse)]
     assert solved[1] - solved[0] == int(coarse["only_here"]) - int(coarse["only_torch"])
-    assert "engine coarse  episodes 4" in capsys.readouterr().out
+    assert "engine coarse  episodes 4" in said
     monkeypatch.setattr(engines, "exported", lambda checkpoint: None)
     assert engines.main(["long", *options]) == 2
     assert "run `mgp export" in capsys.readouterr().err
@@ -115,6 +134,77 @@ def test_what_a_benchmark_cannot_do_is_named(tiny, capsys, monkeypatch):
     assert "give runs of MGP-Long" in capsys.readouterr().err
     assert delay.main(["short", "--episodes", "2"]) == 2
     assert "cannot be checked out again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("task", "table", "said"),
+    [
+        ("metaworld/push", "metaworld", ""),
+        ("metaworld-dynamic/push", "dynamic", ""),
+        *((task, "memory", " (encoder.first=True)") for task in results.MEMORY),
+    ],
+)
+def test_a_row_is_of_the_episodes_of_its_tasks_table(tiny, monkeypatch, task, table, said):
+    """And of the very training that `benchmarks.results` has entered for it."""
+    claimed = []
+    monkeypatch.setattr(controlled, "commit", lambda: "0123456789ab")
+    monkeypatch.setattr(controlled.seeds, "claim", lambda *words: claimed.append(words) or 7)
+    monkeypatch.setattr(controlled, "preset_digest", lambda config: "digest")
+
+    class Named(TinyRun):
+        def __init__(self, folder):
+            super().__init__(folder)
+            self.config = self.config.changed({"task.name": task, "encoder.first": True})
+
+    monkeypatch.setattr(controlled, "Run", Named)
+    subject = controlled.Subject(Path("long"), controlled.Options((), episodes=2))
+    ((_, asked, label, name, digest, commit),) = claimed
+    assert (asked, label, name, digest, commit) == (table, "MGP-Long", task + said, "digest", "0123456789ab")
+    row = subject.row()
+    assert (row["task"], row.get("variant", "")) == (task, said.strip(" ()"))
+    assert row["evaluation_seeds"] == "107000-107001"
+
+
+def episode(solved: bool, looks: list[float], lasted: int) -> ControlLog:
+    log = ControlLog("x", 20.0, "frozen", [0.0], success=solved, total=lasted)
+    for step, sure in enumerate(looks):
+        log.plans.append(PlanNote(step, step, 0.0, 0, 0, False, sure, []))
+    return log
+
+
+class Judged:
+    """Enough of a subject for `alarm`."""
+
+    run = SimpleNamespace(spec=SimpleNamespace(horizon=20))
+
+    def row(self, **values):
+        return values
+
+
+def test_an_alarm_is_not_foretold_by_how_long_an_episode_lasts(capsys):
+    """All grow less sure alike, and who fails does so for longer: at any time there is nothing to tell them by."""
+    falling = [0.9 - 0.04 * step for step in range(20)]
+    logs = [
+        episode(solved, falling[: 20 if not solved else 8], 20 if not solved else 8) for solved in (True, False)
+    ] * 4
+    found = replanning.alarm(Judged(), logs)
+    assert {row["auroc"] for row in found if row["step"] <= 8} == {0.5}
+    assert {row["ended"] for row in found if row["step"] <= 8} == {0}
+    assert {row["auroc"] for row in found if row["step"] > 8} == {None}, "no solved one is left to compare with"
+    assert {row["ended"] for row in found if row["step"] > 8} == {4}
+
+
+def test_the_level_is_chosen_on_the_first_half_and_judged_on_the_second(capsys):
+    """Solved episodes of the second half are less sure than those of the first."""
+    logs = [episode(True, [0.8] * 20, 20)] * 6 + [episode(False, [0.5] * 20, 20)] * 2
+    logs += [episode(True, [0.7] * 20, 20)] * 3 + [episode(True, [0.9] * 20, 20)] * 3
+    logs += [episode(False, [0.6] * 20, 20), episode(False, [0.85] * 20, 20)]
+    last = replanning.alarm(Judged(), logs)[-1]
+    assert last["level"] == pytest.approx(0.8)
+    assert (last["caught"], last["false_alarms"]) == (0.5, 0.5)
+    other = replanning.alarm(Judged(), logs[8:] + logs[:8])[-1]
+    assert other["level"] == pytest.approx(0.7)
+    assert (other["caught"], other["false_alarms"]) == (1.0, 0.0)
 
 
 def test_passes_of_an_episode():
