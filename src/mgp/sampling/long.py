@@ -186,8 +186,7 @@ class LongPlanner:
         is no gain in rewriting what is merely unsure by now, and what only the past can tell may stand there.
         """
         place = torch.arange(self.length)
-        window = self.config.edit_window if self.config.variant == "long" else 0
-        return (place >= self.frozen) & (place < self.frozen + (window or self.length))
+        return (place >= self.frozen) & (place < editable_to(self.config, self.frozen, self.length))
 
     def _fell(self, scores: Tensor, observed: Tensor) -> Tensor:
         """Which plans (O,) are rewritten: the tokens that come next are less sure than when they were written."""
@@ -245,6 +244,12 @@ class LongPlanner:
             generators,
             alike=self.alike,
         )
+
+
+def editable_to(config: SamplingConfig, frozen: int, length: int) -> int:
+    """The first of so many tokens that a look may not rewrite: w/o SM knows no such window."""
+    window = config.edit_window if config.variant == "long" else 0
+    return min(frozen + window, length) if window else length
 
 
 def _copy(generator: torch.Generator) -> torch.Generator:

@@ -110,18 +110,18 @@ def rewrite(
     executed: Tensor,
     plan: Tensor,
     confidence: Tensor,
-    frozen: Tensor,
+    editable: Tensor,
     asked: Tensor,
     counts: Tensor,
     rounds: Sequence[Tensor],
     alike: Tensor | None = None,
 ) -> Filled:
-    """Adaptive token refinement: a plan (1, N) scored, and rewritten after its `frozen` (1,) tokens where it is unsure.
+    """Adaptive token refinement: a plan (1, N) scored, and rewritten where it is unsure, from one place to another.
 
-    asked (S,): the places of the pending tokens, some more before them. The confidence that comes is of all tokens.
+    editable (2,): these places. asked (S,): all in between, and some more. The confidence that comes is of all tokens.
     """
-    vocabulary = transformer.vocabulary
-    pending = torch.arange(plan.shape[1]) >= frozen  # (N,)
+    vocabulary, place = transformer.vocabulary, torch.arange(plan.shape[1])
+    pending = (place >= editable[0]) & (place < editable[1])  # (N,)
     x = read_all(transformer, torch.where(pending, vocabulary.mask, plan), executed, keys_values)
     logits = transformer.answer(x, asked[None])[..., : vocabulary.end]  # (1, S, K)
     posterior = confidence_of(logits, plan.index_select(1, asked), alike)
@@ -131,6 +131,7 @@ def rewrite(
     return out._replace(confidence=torch.where(out.times > 0, out.confidence, scores))
 
 
-def pending_places(size: int, frozen: int) -> Tensor:
-    """The places (S,) of the tokens of N = `size` that are not frozen, some more before them."""
-    return torch.arange(size - _up(size - frozen, size), size)
+def places_between(first: int, last: int, size: int) -> Tensor:
+    """The places (S,) of N = `size` tokens from `first` to before `last`, and some around them."""
+    count = _up(last - first, size)
+    return torch.arange(count) + max(last - count, 0)

@@ -18,7 +18,8 @@ from torch import Tensor
 from mgp.graph import graph
 from mgp.policies.mgp.network import MGPNetworks
 from mgp.sampling.config import SamplingConfig
-from mgp.sampling.whole import Filled, fill, pending_places, ranks, read_all, rewrite
+from mgp.sampling.long import editable_to
+from mgp.sampling.whole import Filled, fill, places_between, ranks, read_all, rewrite
 
 
 class Now(NamedTuple):
@@ -42,7 +43,7 @@ class WholePlans(MGPNetworks):
         plain = sampling.temperature == 0 and self.transformer.local is None
         if self.long:
             scored = sampling.scoring == "atr" and sampling.score == "posterior" and not sampling.see_pending
-            whole = not (sampling.keep_above or sampling.replan or sampling.edit_window)
+            whole = not (sampling.keep_above or sampling.replan)
             plain = plain and scored and whole and sampling.variant != "full"
         return self.whole and plain and rows == 1 and self.device.type == "cpu"
 
@@ -90,7 +91,8 @@ class WholePlans(MGPNetworks):
     ) -> Rewritten:
         """MGP-Long: what becomes of a plan (1, N) of some confidence under a look, the parts of a condition."""
         size, per = self.tokens, self.options.tokenizer.actions_per_token
-        pending = size - now.frozen
+        last = editable_to(sampling, now.frozen, size)
+        pending = last - now.frozen
         share = 1.0 if sampling.variant == "no-sm" else sampling.mask_ratio
         counts, rounds = ranks(size, pending, round(pending * share), sampling.refine_steps)
         start = self.tokenizer.decoding_from(now.steps // per, size)
@@ -99,8 +101,8 @@ class WholePlans(MGPNetworks):
             plan,
             confidence,
             torch.tensor([now.executed]),
-            torch.tensor([now.frozen]),
-            pending_places(size, now.frozen),
+            torch.tensor([now.frozen, last]),
+            places_between(now.frozen, last, size),
             torch.arange(start, size),
             torch.tensor([skipped]),
             counts,
@@ -116,8 +118,8 @@ class WholePlans(MGPNetworks):
         plan: Tensor,  # (1, N)
         confidence: Tensor,  # (1, N)
         executed: Tensor,  # (1,) tokens
-        frozen: Tensor,  # (1,) tokens
-        asked: Tensor,  # (S,) places of those that are not
+        editable: Tensor,  # (2,) the first place that may be rewritten, and the first after these
+        asked: Tensor,  # (S,) places of those in between, and some more
         decoded: Tensor,  # (L,) places of those to be decoded
         first: Tensor,  # (1,) of their actions the next one
         counts: Tensor,
@@ -129,7 +131,7 @@ class WholePlans(MGPNetworks):
         condition = self.encoder.join(*parts)
         keys_values = self.transformer.keys_values(condition)
         rewritten = rewrite(
-            self.transformer, keys_values, executed, plan, confidence, frozen, asked, counts, rounds, alike
+            self.transformer, keys_values, executed, plan, confidence, editable, asked, counts, rounds, alike
         )
         actions = self._decoded(rewritten.tokens.index_select(1, decoded))
         near = self.next_actions(actions, first)
