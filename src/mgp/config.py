@@ -75,7 +75,7 @@ class EncoderConfig:
     first: bool = False  # beside them, the first frame of the episode, which shows what later ones hide
     # hand: clouds and state relative to state[:3], for actions that displace the hand; for actions that are places the
     # state stays in the world's frame, with its difference from the newest beside it, and clouds are relative to
-    # state[:3] (reach) or not (motion); world: as the sensors have it
+    # state[:3], with their own places beside them (reach), or have these alone (motion); world: as the sensors have it
     frame: Literal["hand", "reach", "motion", "world"] = "hand"
     # a state's motion is that since the frame before, not until the newest: for policies that learn at every frame of a
     # window, where the way to the newest would tell what is to be guessed

@@ -134,16 +134,17 @@ def test_actions_stay_inside_the_demonstrated_limits():
     assert np.isclose(actions.detach().numpy(), shown.amax(0)).any(), "and reach them"
 
 
-def test_within_reach_things_are_relative_to_the_hand_and_the_hand_is_in_the_world():
+def test_within_reach_things_are_relative_to_the_hand_and_both_are_in_the_world():
     policy = small.policy(small.tiny("short", "cloud", **{"encoder.frame": "reach"}))
     view = small.frames(policy.config, 1, policy.frames)
     state, cloud = torch.from_numpy(view["state"]), torch.from_numpy(view["cloud"])
     looks = Looks(state, {"cloud": cloud.flatten(0, 1)}, torch.arange(2)[None], state[0, :, :3])
     seen, clouds = relative(policy.config.encoder, looks, policy.encoder.places)
     torch.testing.assert_close(seen, with_motion(state))
-    torch.testing.assert_close(clouds["cloud"], cloud_to_hand(cloud, state[..., :3])[0])
-    low, high = (policy.normalizer.denormalize("cloud", torch.tensor(end)) for end in ([-1.0] * 3, [1.0] * 3))
-    torch.testing.assert_close(low, -high)  # zero is the hand: that is what encoder.zoom resolves finely
+    torch.testing.assert_close(clouds["cloud"][..., :3], cloud_to_hand(cloud, state[..., :3])[0])
+    torch.testing.assert_close(clouds["cloud"][..., 3:], cloud[0], msg="and beside that where they are on the table")
+    low, high = (policy.normalizer.denormalize("cloud", torch.tensor(end)) for end in ([-1.0] * 6, [1.0] * 6))
+    torch.testing.assert_close(low[:3], -high[:3])  # zero is the hand: that is what encoder.zoom resolves finely
 
 
 def test_motion_is_normalised_by_its_own_limits():

@@ -47,6 +47,8 @@ class ObservationEncoder(nn.Module):
         shapes = {key: spec.shapes[key] for kind in ENCODERS for key in spec.shapes if kind_of(key) == kind}
         if "state" in shapes:
             shapes["state"] = (state_width(config, shapes["state"][0]),)
+        if config.frame == "reach":
+            shapes |= {key: (shape[0], shape[1] + 3) for key, shape in shapes.items() if kind_of(key) == "cloud"}
         if spec.instructions:
             shapes["instruction"] = (BUCKETS,)
         self.encoders = nn.ModuleDict({key: build_encoder(key, config, shape) for key, shape in shapes.items()})
@@ -131,7 +133,9 @@ def relative(config: EncoderConfig, looks: Looks, places: int) -> tuple[Tensor |
             state = torch.cat([with_motion(part, config.causal) for part in parts], dim=1)
     clouds = {key: frames for key, frames in looks.frames.items() if kind_of(key) == "cloud"}
     if config.at_hand and hand is not None:
-        clouds = {key: cloud_to_hand(cloud, hand) for key, cloud in clouds.items()}
+        # where actions are places, a point's place on the table stands behind its place as seen from the hand
+        beside = {key: [cloud[..., :3]] if config.frame == "reach" else [] for key, cloud in clouds.items()}
+        clouds = {key: torch.cat([cloud_to_hand(clouds[key], hand), *beside[key]], dim=-1) for key in clouds}
     return state, clouds
 
 
