@@ -70,6 +70,14 @@ def test_a_log_tells_ages_plans_and_events():
     assert figures["age_p50"] == 0
 
 
+def test_an_endless_run_does_not_trace_for_ever(monkeypatch):
+    whole = a_log().trace
+    monkeypatch.setattr("mgp.runtime.controller.TRACED", 3)
+    log = a_log()
+    assert len(log.plans) == len(whole.tokens) > 3, "as many plans"
+    np.testing.assert_array_equal(log.trace.tokens, whole.tokens[:3])
+
+
 @pytest.mark.parametrize("damage", ["{}", "[1]", "not json", '{"format": 9}'])
 def test_a_broken_log_is_named(tmp_path, damage):
     path = tmp_path / "x.json"

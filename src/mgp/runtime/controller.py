@@ -21,7 +21,7 @@ from mgp.runtime.clock import Clock, SystemClock
 from mgp.runtime.doubt import Alarm, Doubt
 from mgp.runtime.guards import Guards, Seen, Watch
 from mgp.runtime.limiter import Limiter, Limits
-from mgp.runtime.log import ControlLog, Event, StepNote
+from mgp.runtime.log import TRACED, ControlLog, Event, StepNote
 from mgp.runtime.planning import Planning
 from mgp.runtime.robot import Robot
 from mgp.runtime.worker import Background, Worker
@@ -158,6 +158,7 @@ class Controller:
         if note is None:
             return
         self.log.plans.append(note)
+        self.driver.memory.traced = len(self.log.plans) < TRACED
         if self.doubt.look(note.confidence):
             self._say("unsure" if self.doubt.unsure else "sure again", f"confidence {note.confidence:.4f}")
 

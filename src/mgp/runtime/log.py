@@ -24,6 +24,7 @@ from mgp.policies.base import PlanTrace
 FORMAT = 1
 FOLDER = "control"  # of a run's folder; `mgp report` looks there
 STEPS = 100_000  # kept at most, 80 minutes at 20 Hz: an endless run must not fill the memory
+TRACED = 10_000  # plans whose tokens are traced at most, for the same reason; MGP-Long's plan is over long before
 
 
 class Event(NamedTuple):
