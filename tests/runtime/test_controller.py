@@ -80,6 +80,20 @@ def test_it_asks_early_enough_for_a_short_plan():
     assert None not in robot.told[4:40], "eight are enough"
 
 
+def test_a_plan_may_take_a_step_longer_than_expected_where_it_is_not_known_exactly():
+    """Seven actions, five to be run, two steps to think, and now and then three, as on a busy machine."""
+    held = []
+    for spare in (0, Background.spare):
+        clock = VirtualClock()
+        worker = Moody(clock, *([2] * 5 + [3]) * 3, expected=2)
+        worker.spare = spare
+        controller, robot = controlled(Counting(run=5, planned=7), clock=clock, worker=worker)
+        robot.clock = clock
+        controller.run(steps=100)
+        held.append(robot.told[2:100].count(None))
+    assert held == [3, 0]
+
+
 def test_looks_as_often_as_it_is_told_to():
     policy = Counting()
     controller, _ = controlled(policy, every=2)
@@ -88,15 +102,15 @@ def test_looks_as_often_as_it_is_told_to():
 
 
 class Moody(Simulated):
-    """A stand-in that expects a plan in one step and takes as many as it is told to."""
+    """A stand-in that expects a plan in one step, or so many, and takes as many as it is told to."""
 
-    def __init__(self, clock, *steps: int):
-        super().__init__(clock, 1 / RATE)
+    def __init__(self, clock, *steps: int, expected: int = 1):
+        super().__init__(clock, expected / RATE)
         self.steps = list(steps)
 
     def submit(self, make):
         super().submit(make)
-        taken = self.steps.pop(0) if self.steps else 1
+        taken = self.steps.pop(0) if self.steps else round(self.delay * RATE)
         self._ready = (self.clock.now() + taken / RATE, self._ready[1])
 
 

@@ -46,7 +46,7 @@ class Planning:
         every = self.every or chunk.run
         if self.mode == "wait":
             return driver.taken >= every or not driver.left
-        return step - self.last >= every or driver.left <= self.steps_to_think
+        return step - self.last >= every or driver.left <= self.steps_to_think + self.worker.spare
 
     def ask(self, step: int) -> None:
         self.ahead = 0 if self.mode == "wait" else min(self.steps_to_think, self.driver.left)

@@ -24,6 +24,8 @@ class Done(NamedTuple):
 
 
 class Worker(Protocol):
+    spare: int  # control steps by which a plan is asked for before it must be, since it may take longer than expected
+
     @property
     def expected(self) -> float:
         """Seconds until a plan that is asked for now will be there."""
@@ -45,6 +47,8 @@ def attempt(make: Callable[[], Chunk]) -> tuple[Chunk | None, Exception | None]:
 
 class Background:
     """A thread. A policy that hangs blocks neither the loop nor the end of the program."""
+
+    spare = 1  # some plan takes longer than the eight before it; most of all on a busy machine
 
     def __init__(self, clock: Clock, threads: int = 1):
         """`threads` of torch: on small networks a second one costs more than it gives."""
@@ -90,6 +94,8 @@ class Background:
 
 class Simulated:
     """Made at once, handed out `delay` seconds later: what delay does to success is seen without waiting for it."""
+
+    spare = 0
 
     def __init__(self, clock: Clock, delay: float = 0.0):
         self.clock, self.delay = clock, delay
