@@ -81,7 +81,10 @@ def newest(run: Path) -> tuple[Path, dict[str, Any]] | None:
 
 def restore(path: Path, policy: LearnedPolicy, optimizer: torch.optim.Optimizer | None = None) -> dict[str, Tensor]:
     """Weights and statistics, strictly, and the optimizer's moments; returns the averaged weights."""
-    tensors = load_file(path / "training.safetensors")
+    try:
+        tensors = load_file(path / "training.safetensors")
+    except Exception as error:  # safetensors raises what it likes
+        raise CheckpointError(f"{path}/training.safetensors cannot be read: {error}") from error
     part = lambda prefix: {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}  # noqa: E731
     try:
         policy.load_state_dict(part("model."), strict=True)
