@@ -71,7 +71,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(("actions", "frame"), [("displacement", "hand"), ("absolute", "motion")])
+@pytest.mark.parametrize(("actions", "frame"), [("displacement", "hand"), ("absolute", "reach")])
 def test_from_a_store_to_a_report_by_the_commands_alone(actions, frame, here, capsys):
     write("data/mine.zarr", actions)
     main(["train", "--data", "data/mine.zarr", "--method", "mgp-long", *SIZES])
@@ -149,7 +149,7 @@ def test_recordings_that_do_not_say_their_actions_are_refused_with_the_remedy(he
     assert not Path("runs").exists()
     main(["train", "--data", "mine.zarr", "--task.actions", "absolute", "--output", "run", *SIZES])
     run = Run.open("run")
-    assert (run.spec.actions, run.config.encoder.frame) == ("absolute", "motion")
+    assert (run.spec.actions, run.config.encoder.frame) == ("absolute", "reach")
     main(["eval", "run"])
 
 

@@ -15,10 +15,9 @@ from mgp.data.spec import Actions
 # turned and stretched about it.
 ENCODER = EncoderConfig(zoom=(4.0, 16.0))
 AUGMENTATION = AugmentationConfig(rotation=15.0, stretch=0.2)
-# Where they are places on the table instead, the world's frame is right, and nothing is turned.
+# Where they are places on the table instead, the hand is seen in the world's frame, and nothing is turned.
 ABSOLUTE: Mapping[str, Any] = {
-    "encoder.frame": "motion",
-    "encoder.zoom": (),
+    "encoder.frame": "reach",
     "augmentation.rotation": 0.0,
     "augmentation.stretch": 0.0,
     "augmentation.state_noise": 0.02,
@@ -71,14 +70,13 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class Method:
-    """A named recipe, and what differs by dotted names where actions are places, and where no state is seen."""
+    """A named recipe, and what differs by dotted names where actions are places."""
 
     policy: PolicyConfig
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     absolute: Mapping[str, Any] = field(default_factory=dict)
-    stateless: Mapping[str, Any] = field(default_factory=dict)
 
     def config(self, name: str, task: TaskConfig, actions: Actions) -> RunConfig:
         config = RunConfig(name, 0, task, self.encoder, self.augmentation, self.training, self.policy)

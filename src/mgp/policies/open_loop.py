@@ -105,7 +105,7 @@ METHODS = {
         policy=OpenLoopConfig(unet=UNetConfig((32, 32, 64, 64, 128))),
         encoder=replace(METHOD.encoder, history=1),
         training=replace(METHOD.training, batch=16),
-        absolute={**METHOD.absolute, "encoder.frame": "world"},  # one frame tells no motion
+        absolute={**METHOD.absolute, "encoder.frame": "world", "encoder.zoom": ()},  # one frame tells no motion
     ),
     "paper-dp3-full": replace(PAPER, policy=OpenLoopConfig(unet=PAPER_UNET), encoder=replace(PAPER.encoder, history=1)),
 }

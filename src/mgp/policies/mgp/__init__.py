@@ -24,7 +24,6 @@ _PLACES = {
     "training.early": 1.0,
     "training.steps": 3000,
     "policy.transformer.local": 2,
-    "policy.transformer.time": "both",
     "policy.masking.soft_labels": 2.0,
 }
 _SHORT = Method(
@@ -46,24 +45,21 @@ _LONG = replace(
     training=replace(_SHORT.training, batch=32),
     # What was done and seen before is the point: Long keeps the first frame in view, no prefix is ever another
     # demonstration's, and pending tokens are scored with the plan in view, since a plan may hold what no later frame
-    # shows. But later frames are always another demonstration's: they tell where the arm is, and would otherwise be
-    # learned by heart.
+    # shows. But half of the plans in view are ones that a shift has left behind.
     absolute={
         **_PLACES,
         "encoder.first": True,
-        "training.steps": 5000,
         "policy.masking.end": False,
         "policy.masking.start": 0.2,
-        "policy.masking.prefix_dropout": 0.1,
         "policy.masking.foreign_prefix": 0.0,
         "policy.masking.foreign_plan": 0.0,
-        "policy.masking.foreign_frame": 1.0,
+        "policy.masking.stale_plan": 0.5,
+        "policy.masking.run": 0.5,
         "policy.masking.near_weight": 5.0,
         "policy.sampling.execution_horizon": 12,
         "policy.sampling.refine_steps": 8,
         "policy.sampling.see_pending": True,
     },
-    stateless={"policy.masking.foreign_frame": 0.0},  # a like frame is told by the state
 )
 _PAPER = MGPConfig(
     tokenizer=TokenizerConfig(width=16, linear_path=False, steps=30_000, learning_rate=2e-4),
