@@ -75,6 +75,35 @@ def test_nothing_but_the_last_plans_frames_is_kept():
         assert len(driver.memory.kept.features["cloud"]) <= policy.frames
 
 
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("kind", ["short", "long"])
+def test_an_episode_after_a_reset_is_the_first_of_a_fresh_policy(kind, first):
+    """Also where it begins with the very frames that the one before ended with, and those were spoilt meanwhile."""
+    config = small.tiny(kind, "cloud", **{"encoder.history": 3, "encoder.first": first})
+    policy, fresh = small.policy(config), small.policy(config)
+
+    def episode(one, numbers) -> tuple[np.ndarray, list[int]]:
+        encoded: list[int] = []
+        one.reset([7])
+        actions = []
+        for number in numbers:
+            with watched(lambda module, method, inputs, output: method == "forward" and encoded.append(len(inputs[0]))):
+                actions.append(one.act(frame(number)))
+        return np.array(actions), encoded
+
+    episode(policy, [3, 2, 1, 0, 5])
+    kept = policy.driver.memory.kept
+    assert kept.features["cloud"]
+    for mark, features in kept.features["cloud"].items():
+        kept.features["cloud"][mark] = torch.full_like(features, torch.nan)
+    numbers = [5, 0, 1, 2, 3, 4, 6]
+    again, encoded = episode(policy, numbers)
+    expected, first_time = episode(fresh, numbers)
+    np.testing.assert_array_equal(again, expected)
+    assert encoded == first_time, "nothing is known beforehand"
+    assert policy.driver.memory.kept is not kept
+
+
 def test_a_small_policy_acts_with_one_thread_and_gives_the_others_back():
     policy, seen = small.policy(small.tiny("short", "cloud")), []
     before = torch.get_num_threads()
