@@ -73,7 +73,6 @@ LATER = {
     "encoder.causal": False,
     "policy.sampling.score": "posterior",
     "policy.sampling.window": 8,
-    "policy.sampling.keep_above": 0.0,
     "policy.sampling.edit_window": 0,
     "policy.masking.run": 0.0,
     "policy.masking.stale_plan": 0.0,

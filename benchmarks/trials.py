@@ -18,7 +18,6 @@ from mgp.runs import Run
 from mgp.workflows.evaluate import evaluate_run
 
 EPISODES = 20
-# With a bar, all tokens below it are rewritten and no other. exp(-1) = 0.37
 WAYS: dict[str, dict[str, Any]] = {
     "w/o SM": {"variant": "no-sm"},  # first: the others are set against it
     "Long": {},
@@ -28,9 +27,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "edits within 12": {"edit_window": 12, "mask_ratio": 1.0},
     "edits within 24": {"edit_window": 24, "mask_ratio": 1.0},
     "edits within 12, the unsure 70 %": {"edit_window": 12, "see_pending": False},
-    "change, above 0.37 stays": {"score": "change", "keep_above": 0.37, "mask_ratio": 1.0},
     "leave-out, windows of 16": {"score": "leave-out", "window": 16},
-    "leave-out, above 0.5 stays": {"score": "leave-out", "keep_above": 0.5, "mask_ratio": 1.0},
 }
 HEAD = f"{'':32}solved     forgot  stayed  p"
 

@@ -88,7 +88,6 @@ OFF = {
     "policy.masking.prefix_weight": 1.0,
     "policy.offset": 0.0,
     "policy.sampling.score": "posterior",
-    "policy.sampling.keep_above": 0.0,
     "policy.sampling.edit_window": 0,
     "policy.sampling.near_codes": 0.0,
     "policy.sampling.replan": 0.0,

@@ -189,10 +189,10 @@ def made_up(scores: dict[str, list[float]], now: list[float]) -> Calibration:
 def test_auroc_is_of_each_plan_and_pooled_and_the_table_has_the_papers_flips(tmp_path):
     right, off = 0.002, 0.06
     study = made_up(
-        {"posterior": [0.5] * 8, "change": [0.9, 0.9, 0.1, 0.1, 0.3, 0.3, 0.2, 0.2]},
+        {"posterior": [0.5] * 8, "leave-out": [0.9, 0.9, 0.1, 0.1, 0.3, 0.3, 0.2, 0.2]},
         [right, right, off, off, right, right, off, off],
     )
-    figure = study.figure("change")
+    figure = study.figure("leave-out")
     assert (figure.mean, figure.plans) == (1.0, 2)
     assert figure.pooled == 1.0
     assert study.figure("posterior").mean == 0.5
@@ -217,7 +217,7 @@ def test_a_study_comes_back_from_its_file_and_tokens_are_a_csv(study, tmp_path):
     study.save(tmp_path / "c")
     assert Calibration.load(tmp_path / "c.json") == study
     lines = (tmp_path / "c.csv").read_text().splitlines()
-    assert lines[0] == "seed,step,token,before,now,wrong,posterior,change,leave-out"
+    assert lines[0] == "seed,step,token,before,now,wrong,posterior,leave-out"
     assert len(lines) == 1 + len(study.tokens)
     (tmp_path / "c.json").write_text("{}")
     with pytest.raises(DataError, match="run `mgp analyze calibration` again"):

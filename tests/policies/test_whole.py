@@ -102,7 +102,6 @@ def test_short_that_goes_on_from_what_the_robot_does(ahead):
         ("long", {"policy.sampling.temperature": 0.5}, False),
         ("long", {"policy.sampling.scoring": "random"}, False),
         ("long", {"policy.sampling.score": "leave-out"}, False),
-        ("long", {"policy.sampling.keep_above": 0.5}, False),
         ("long", {"policy.sampling.edit_window": 2}, True),
         ("long", {"policy.sampling.see_pending": True}, False),
         ("long", {"policy.sampling.replan": 0.5}, False),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,13 +30,6 @@ class ScoredTrace(PlanTrace):
 
 class Scored(Probed):
     Trace = ScoredTrace
-
-    def begin(self, seeds: Sequence[int]) -> ProbedMemory:
-        memory = super().begin(seeds)
-        assert isinstance(memory.inner, LongMemory)
-        assert memory.inner.planner is not None
-        memory.inner.planner.compares = True
-        return memory
 
     def note(self, look: Callable[..., Edit | None], inner: Memory, seen: np.ndarray) -> dict[str, np.ndarray]:
         assert isinstance(inner, LongMemory)

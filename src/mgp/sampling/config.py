@@ -17,9 +17,8 @@ class SamplingConfig(Sampling):
     scoring: Literal["atr", "reuse", "random", "inverse"] = "atr"  # which tokens look unsure; inverse masks the surest
     # Long: how ATR scores a token under a new observation (scores.py): by its probability (the paper's), by what is
     # left of the one it had at the last look, or from the rest of the plan with a window round it hidden
-    score: Literal["posterior", "change", "leave-out"] = "posterior"
+    score: Literal["posterior", "leave-out"] = "posterior"
     window: int = 8  # tokens that leave-out hides at a time
-    keep_above: float = 0.0  # Long: a token whose score is above this stays, whatever mask_ratio says; 0 = none does so
     edit_window: int = 0  # Long: tokens from now on that a look may rewrite, the others stay and are in view; 0 = all
     # Long: a confidence is that of all codes near the one; width of the kernel in mean squared nearest-code distances
     near_codes: float = 0.0
@@ -33,6 +32,6 @@ class SamplingConfig(Sampling):
         super().__post_init__()
         positive(self, "refine_steps", "window")
         fraction(self, "mask_ratio")
-        not_negative(self, "near_codes", "replan", "keep_above", "edit_window")
+        not_negative(self, "near_codes", "replan", "edit_window")
         if not self.temperature >= 0:
             raise ConfigError(f"temperature = {self.temperature}: must be 0 (argmax) or above")

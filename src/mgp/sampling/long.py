@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mgp.errors import ConfigError, ObservationError
+from mgp.errors import ObservationError
 from mgp.model.transformer import Vocabulary
 from mgp.sampling.config import SamplingConfig
 from mgp.sampling.sampler import KNOWN, Generators, Refined, lowest, refine
-from mgp.sampling.scores import SCORES, Question, posterior
+from mgp.sampling.scores import SCORES, Question
 
 # (tokens (O, N), places (O, P) of those that are asked about, executed (O,)) to logits (O, P, V); also for a multiple
 # of O rows, those of an episode one after the other
@@ -62,11 +62,9 @@ class LongPlanner:
         self.tokens: Tensor | None = None  # (B, N)
         self.confidence: Tensor | None = None  # (B, N)
         self.written: Tensor | None = None  # (B, N) the confidence when the plan was last rewritten
-        self.looked: Tensor | None = None  # (B, N) `posterior` of the plan's tokens at its last look, if `compares`
         self.executed = 0  # tokens, the same for all episodes: they run in lock step
         self.frozen = 0  # tokens that stay: the executed, and those that will be begun before the plan is there
-        self.before: tuple[Tensor, ...] = ()  # tokens, confidence, written and looked before the last step
-        self.compares = config.score == "change"  # whether each look is remembered, for a pass more
+        self.before: tuple[Tensor, ...] = ()  # tokens, confidence and written before the last step
         self.traced = True  # whether each step is written down
         self.log: list[dict[str, np.ndarray]] = []
 
@@ -85,8 +83,7 @@ class LongPlanner:
             if not bool(observed.all()):
                 raise ObservationError(FIRST_MISSING)
             self.tokens, self.confidence, masked = self._first(logits_fn, len(observed))
-            self.written, self.looked = self.confidence.clone(), self.confidence.clone()
-            self._remember(logits_fn, observed)
+            self.written = self.confidence.clone()
         elif self.config.variant != "full" and self.frozen < self.length and bool(observed.any()):
             if rewrite is not None:
                 self.tokens, self.confidence, masked = rewrite(self.tokens, self.confidence)
@@ -95,7 +92,6 @@ class LongPlanner:
                 self.tokens[observed], self.confidence[observed], masked[observed] = edit[:3]
             rewritten = masked.any(1)
             self.written[rewritten] = self.confidence[rewritten]
-            self._remember(logits_fn, observed)
         self.before = before
         if self.traced:
             self.log.append(
@@ -110,7 +106,7 @@ class LongPlanner:
 
     def keep(self, count: int) -> None:
         """The first `count` tokens as they were before the last step: it came later than they were begun."""
-        self.tokens, self.confidence, self.written, self.looked = (
+        self.tokens, self.confidence, self.written = (
             torch.cat([old[:, :count], new[:, count:]], dim=1)
             for old, new in zip(self.before, self._state, strict=True)
         )
@@ -120,7 +116,7 @@ class LongPlanner:
     @property
     def _state(self) -> tuple[Tensor, ...]:
         """What a step changes; nothing before the first."""
-        state = (self.tokens, self.confidence, self.written, self.looked)
+        state = (self.tokens, self.confidence, self.written)
         return tuple(one for one in state if one is not None)
 
     @property
@@ -139,11 +135,9 @@ class LongPlanner:
             return None
         if config.variant == "full":
             return None
-        if config.score == "change" and not self.compares:
-            raise ConfigError("score = 'change' needs the looks before: set `compares` of the planner when it begins")
         other = LongPlanner(config, self.vocabulary, self.length, [_copy(g) for g in self.generators], self.alike)
         other.executed = other.frozen = executed
-        other.written, other.looked = self.written, self.looked
+        other.written = self.written
         return other._replan(logits_fn, self.tokens[observed], self.confidence[observed], observed)
 
     def _first(self, logits_fn: PlanLogits, batch: int) -> Refined:
@@ -155,12 +149,10 @@ class LongPlanner:
         """Plan and confidence (O, N) of the observed episodes, rewritten where they are pending and unsure."""
         generators = [g for g, seen in zip(self.generators, observed.tolist(), strict=True) if seen]
         pending = self._editable  # (N,)
-        scores, ranking = self._scores(logits_fn, plan, confidence, observed, generators)
+        scores, ranking = self._scores(logits_fn, plan, confidence, generators)
         share = 1.0 if self.config.variant == "no-sm" else self.config.mask_ratio
         count = (pending.sum().double() * share).round().long().expand(len(plan))
         candidates = torch.where(pending, ranking, KNOWN)
-        if self.config.keep_above and self.config.variant == "long":
-            candidates = candidates.masked_fill(ranking > self.config.keep_above, KNOWN)
         masked = lowest(candidates, torch.where(self._fell(scores, observed), count, 0))
         changes = masked.any(1)  # (O,)
         if not bool(changes.any()):  # the look cost one pass
@@ -196,37 +188,28 @@ class LongPlanner:
         return scores[:, near].mean(1) < self.config.replan * self.written[observed, near].mean(1)
 
     def _scores(
-        self, logits_fn: PlanLogits, plan: Tensor, confidence: Tensor, observed: Tensor, generators: Generators
+        self, logits_fn: PlanLogits, plan: Tensor, confidence: Tensor, generators: Generators
     ) -> tuple[Tensor, Tensor]:
         """How sure each token of the plan is, and the ranking by which the lowest are rewritten; both (O, N)."""
         if self.config.scoring == "random":
             return confidence, torch.stack([torch.rand(self.length, generator=g) for g in generators])
         if self.config.scoring == "reuse":
             return confidence, confidence
-        question = self._question(logits_fn, plan, observed)
+        question = self._question(logits_fn, plan)
         scored = SCORES[self.config.score](question)
         scores = torch.where(question.pending, scored.sure, confidence)
         return scores, -scored.ranking if self.config.scoring == "inverse" else scored.ranking
 
-    def _question(self, logits_fn: PlanLogits, plan: Tensor, observed: Tensor) -> Question:
-        assert self.looked is not None
+    def _question(self, logits_fn: PlanLogits, plan: Tensor) -> Question:
         return Question(
             plan,
             self._editable,
-            self.looked[observed],
             lambda tokens, asked: self._logits(logits_fn, tokens, asked),
             self.vocabulary.mask,
             self.alike,
             self.config.see_pending,
             self.config.window,
         )
-
-    def _remember(self, logits_fn: PlanLogits, observed: Tensor) -> None:
-        """What this look says of the plan as it now stands: what the next one is compared with."""
-        if self.compares:
-            assert self.tokens is not None
-            assert self.looked is not None
-            self.looked[observed] = posterior(self._question(logits_fn, self.tokens[observed], observed)).sure
 
     def _logits(self, logits_fn: PlanLogits, tokens: Tensor, asked: Tensor) -> Tensor:
         """Without [END]: an episode has a fixed horizon. In scoring as in drawing: all confidences are on one scale."""

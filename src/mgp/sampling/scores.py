@@ -1,9 +1,8 @@
 """How sure ATR is of each pending token of a plan under a new observation: named scores, `sampling.score` selects one.
 
 The paper's is `posterior` (equation 4). It tells which tokens the network would not say now, and a token that only the
-past can tell, such as which basket, is one of these whether the scene has changed or not. `change` asks instead which
-tokens have become less likely since the last look, and `leave-out` which do not fit the rest of the plan and the new
-observation together. O observed episodes, N tokens, W windows.
+past can tell, such as which basket, is one of these whether the scene has changed or not. `leave-out` asks instead
+which tokens do not fit the rest of the plan and the new observation together. O observed episodes, N tokens, W windows.
 """
 
 from __future__ import annotations
@@ -17,15 +16,12 @@ from torch import Tensor
 from mgp.model.reading import chosen
 from mgp.sampling.sampler import LogitsFn, confidence_of
 
-FLOOR = 0.01  # ten times chance among 1024 codes: a probability that falls from below this tells nothing
-
 
 class Question(NamedTuple):
     """A plan, and whom to ask about it."""
 
     plan: Tensor  # (O, N)
     pending: Tensor  # (N,) bool, the tokens that may be rewritten
-    looked: Tensor  # (O, N) what `posterior` said of its tokens at the last look
     logits: LogitsFn  # also for a multiple of O rows: those of an episode one after the other
     mask: int  # [MASK]
     alike: Tensor | None  # (K, K) of `sampler.likeness`
@@ -47,12 +43,6 @@ def posterior(question: Question) -> Scored:
     given = plan if question.see_pending else torch.where(pending, question.mask, plan)
     sure = _sure(question, given, chosen(pending.expand_as(plan)), plan)
     return Scored(sure, sure)
-
-
-def change(question: Question) -> Scored:
-    """What is left of the probability that a token had at the last look: the fall of its logarithm, as a factor."""
-    sure = posterior(question).sure
-    return Scored(sure, (sure + FLOOR) / (question.looked + FLOOR))
 
 
 def leave_out(question: Question) -> Scored:
@@ -77,4 +67,4 @@ def _sure(question: Question, given: Tensor, asked: Tensor, tokens: Tensor) -> T
     return torch.zeros(tokens.shape).scatter(1, asked, confidence)
 
 
-SCORES: dict[str, Callable[[Question], Scored]] = {"posterior": posterior, "change": change, "leave-out": leave_out}
+SCORES: dict[str, Callable[[Question], Scored]] = {"posterior": posterior, "leave-out": leave_out}

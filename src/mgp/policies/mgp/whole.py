@@ -43,8 +43,7 @@ class WholePlans(MGPNetworks):
         plain = sampling.temperature == 0 and self.transformer.local is None
         if self.long:
             scored = sampling.scoring == "atr" and sampling.score == "posterior" and not sampling.see_pending
-            whole = not (sampling.keep_above or sampling.replan)
-            plain = plain and scored and whole and sampling.variant != "full"
+            plain = plain and scored and not sampling.replan and sampling.variant != "full"
         return self.whole and plain and rows == 1 and self.device.type == "cpu"
 
     def whole_window(
