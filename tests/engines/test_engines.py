@@ -187,6 +187,42 @@ def test_compiled_torch_acts_as_torch_does(tmp_path, monkeypatch):
     assert load_policy(run.policy_checkpoint, engine="torch-compiled").engine == "torch-compiled"
 
 
+@pytest.mark.slow  # a compiler is started
+@pytest.mark.parametrize("kind", ["short", "long"])
+def test_after_an_episode_nothing_is_compiled_any_more(kind, tmp_path, monkeypatch):
+    """The first one meets all sizes. Nor is a graph left to torch because it was compiled too often."""
+    if not find_engine("torch-compiled").available:
+        pytest.skip("no C++ compiler")
+    from torch._dynamo.utils import counters
+
+    torch._dynamo.reset()  # what other tests compiled would count
+    counters.clear()
+    config = small.tiny(kind, "cloud")
+    run, lines = exported_run(tmp_path / kind, monkeypatch, config, ("torch-compiled",))
+    assert lines[1].agreement.error < 1e-4
+    policy = load_policy(run.policy_checkpoint, engine="torch-compiled")
+
+    def compiled(seed: int) -> dict[str, int]:
+        """Pieces of code that were tried to compile, and how many could be, after an episode."""
+        driver = Driver(policy, [seed])
+        for step in range(small.HORIZON + 4):  # beyond the end of the plan
+            view = small.frames(config, 1, 1, seed=1000 * seed + step)
+            if step % 7 == 6:
+                driver.miss(0)
+            else:
+                driver.see(0, {key: value[0, 0] for key, value in view.items()})
+            if driver.due:
+                driver.plan()
+            driver.take()
+        return dict(counters["frames"])
+
+    warm = compiled(0)
+    assert warm["total"] == warm["ok"] > 0, "none is left to torch"
+    for seed in (1, 2):
+        assert compiled(seed) == warm
+    assert not [reason for reason in counters["unimplemented"] if "recompile limit" in reason]
+
+
 def test_shapes_that_a_graph_was_not_written_for_are_left_to_torch():
     class Double(torch.nn.Module):
         @graph

@@ -22,10 +22,12 @@ def available() -> bool:
 def open_method(module: nn.Module, method: str) -> Session:
     """The marked method, compiled for any size of the axes that vary."""
     function = getattr(type(module), method).__wrapped__  # without its mark: nobody stands in for the stand-in
-    compiled = torch.compile(lambda *inputs: function(module, *inputs), dynamic=True)
+    # the function itself: torch counts how often a piece of code is compiled, and leaves it as it is after eight times,
+    # which one lambda for all graphs of a policy was soon
+    compiled = torch.compile(function, dynamic=True)
 
     def run(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         with torch.no_grad():
-            return [one.numpy() for one in outputs_of(compiled(*(torch.from_numpy(one) for one in inputs)))]
+            return [one.numpy() for one in outputs_of(compiled(module, *map(torch.from_numpy, inputs)))]
 
     return run
