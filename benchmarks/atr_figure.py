@@ -96,7 +96,7 @@ def over_time(axes: Axes, one: Episode, run: int, per: int) -> None:
     if one.shifted_at is not None:
         axes.axhline(one.shifted_at / run + 0.5, color="black", lw=1)
         axes.text(tokens - 0.5, one.shifted_at / run + 0.4, "the towel is shifted", ha="right", va="bottom", fontsize=7)
-    axes.set(xlabel=f"plan, tokens of {per} steps", yticks=range(looks))
+    axes.set(xlabel=f"plan, tokens of {per} steps", yticks=range(0, looks, 2))
 
 
 def draw(run: Run, seed: int, output: Path) -> None:
