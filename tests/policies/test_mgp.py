@@ -304,6 +304,19 @@ def test_a_damaged_folder_is_refused(file, damage, tmp_path):
         load_checkpoint(folder)
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"policy": 3}'])
+def test_a_configuration_that_was_cut_off_before_it_was_sealed_is_named(text, tmp_path):
+    folder = tmp_path / "policy"
+    save_policy(small.policy(small.tiny()), folder)
+    meta = unseal(folder, FORMAT)
+    (folder / "config.json").write_text(text)
+    (folder / "meta.json").unlink()
+    del meta["sha256"]
+    seal(folder, meta)
+    with pytest.raises(CheckpointError, match=rf"config.json: the {len(text)} characters .* cut off"):
+        load_checkpoint(folder)
+
+
 def test_every_byte_of_the_description_counts(tmp_path):
     folder = tmp_path / "policy"
     save_policy(small.policy(small.tiny()), folder)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from mgp.config import AugmentationConfig, EncoderConfig, Sampling, TaskConfig, TrainingConfig, changed, from_dict
 from mgp.data.spec import Actions
+from mgp.errors import ConfigError
 
 # What helps every policy where actions displace the hand: the hand's frame, seen finely near it, and demonstrations
 # turned and stretched about it.
@@ -58,8 +59,14 @@ class RunConfig:
     def from_json(cls, text: str) -> RunConfig:
         from mgp.policies import policy_class  # the registry, which imports this module
 
-        content = json.loads(text)
-        policy = dict(content.pop("policy"))
+        try:
+            content = json.loads(text)
+            policy = dict(content.pop("policy"))
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"the {len(text)} characters of a configuration are no JSON object with a policy ({error!r}): was the"
+                " file cut off?"
+            ) from error
         own = from_dict(policy_class(policy.pop("name")).Config, policy)
         return dataclasses.replace(from_dict(cls, content), policy=own)
 

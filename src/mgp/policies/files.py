@@ -12,7 +12,7 @@ from torch import Tensor
 from mgp.config import from_dict
 from mgp.data.normalizer import Normalizer
 from mgp.data.spec import DataSpec
-from mgp.errors import CheckpointError
+from mgp.errors import CheckpointError, ConfigError
 from mgp.files import new_folder, seal, unseal
 from mgp.policies import policy_class
 from mgp.policies.config import RunConfig
@@ -52,7 +52,10 @@ def load_checkpoint(folder: Path, device: str = "cpu") -> LearnedPolicy:
     """Strict: every tensor must be there, in its shape, and frozen parts must be those trained with."""
     folder = Path(folder)
     meta = unseal(folder, FORMAT, only=("config.json", "policy.safetensors"))
-    config = RunConfig.from_json((folder / "config.json").read_text())
+    try:
+        config = RunConfig.from_json((folder / "config.json").read_text())
+    except ConfigError as error:
+        raise CheckpointError(f"{folder}/config.json: {error}") from error
     policy = policy_class(config.policy.name)(config, DataSpec.from_dict(meta["spec"]))
     policy.normalizer = Normalizer(meta["widths"])
     try:
