@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from mgp.policies.random import RandomPolicy
 from mgp.runtime import Alarm, Background, Controller, Guards, Limits, Reading, Simulated, SystemClock, VirtualClock
 
 
-def actions(*plans: tuple[int, range]) -> list[float]:
+def actions(*plans: tuple[int, Iterable[int]]) -> list[float]:
     """The actions `range` of the plans of some steps."""
     return [100.0 * step + place for step, places in plans for place in places]
 
@@ -70,7 +71,7 @@ def test_a_robot_that_waits_holds_while_it_thinks():
 
 def test_it_asks_early_enough_for_a_short_plan():
     """Seven actions, five to be run, and four steps to think: asked again as soon as a plan is there."""
-    controller, robot = controlled(Counting(run=5, planned=7), delay=0.2)
+    controller, robot = controlled(Counting(run=5, planned=7), delay=0.2, guards=Guards(coast=0.0))
     log = controller.run(steps=40)
     # a plan is run from its fifth action to its seventh, or from its fourth after a hold, and the next takes four steps
     assert [step for step in range(4, 36) if robot.told[step] is None] == [12, 20, 28]
@@ -80,6 +81,34 @@ def test_it_asks_early_enough_for_a_short_plan():
     assert None not in robot.told[4:40], "eight are enough"
 
 
+def test_a_plan_that_is_over_goes_on_with_its_last_action_for_a_while():
+    """Seven actions and four steps to think: one step in four has no action of its own."""
+    policy = Counting(run=5, planned=7)
+    controller, robot = controlled(policy, delay=0.2)
+    log = controller.run(steps=41)
+    assert robot.told[4:17] == actions((0, range(5)), (5, range(4, 7)), (5, [6]), (9, range(4, 7)), (9, [6]))
+    assert None not in robot.told[4:41]
+    assert log.counts == {"waiting": 4, "coasting": 8}
+    for one in policy.given[1:-1]:
+        told, step = one["told"], one["step"]
+        assert told.ahead == 4
+        assert told.actions[0, :4, 0].tolist() == robot.told[step : step + 4], "it is told of the action that goes on"
+
+
+@pytest.mark.parametrize(("coast", "steps"), [(0.0, 0), (0.1, 2), (0.2, 4)])
+def test_it_does_not_coast_for_longer_than_was_said(coast, steps):
+    clock = VirtualClock()
+    controller, robot = controlled(
+        Counting(run=2, planned=3), clock=clock, worker=Moody(clock, 0, 1000), guards=Guards(coast=coast)
+    )
+    robot.clock = clock
+    log = controller.run(steps=12)
+    held: list[float | None] = [None] * (12 - 3 - steps)
+    assert robot.told[:12] == actions((0, range(3)), (0, [2] * steps)) + held
+    assert log.counts["coasting"] == steps
+    assert log.counts["run out"] == len(held)
+
+
 def test_a_plan_may_take_a_step_longer_than_expected_where_it_is_not_known_exactly():
     """Seven actions, five to be run, two steps to think, and now and then three, as on a busy machine."""
     held = []
@@ -87,7 +116,7 @@ def test_a_plan_may_take_a_step_longer_than_expected_where_it_is_not_known_exact
         clock = VirtualClock()
         worker = Moody(clock, *([2] * 5 + [3]) * 3, expected=2)
         worker.spare = spare
-        controller, robot = controlled(Counting(run=5, planned=7), clock=clock, worker=worker)
+        controller, robot = controlled(Counting(run=5, planned=7), clock=clock, worker=worker, guards=Guards(coast=0.0))
         robot.clock = clock
         controller.run(steps=100)
         held.append(robot.told[2:100].count(None))
@@ -130,7 +159,8 @@ def test_a_plan_that_is_late_is_counted_and_bridged():
 
 def test_a_plan_that_comes_after_the_last_is_over_finds_the_robot_holding():
     clock = VirtualClock()
-    controller, robot = controlled(Counting(run=4, planned=6), clock=clock, worker=Moody(clock, 1, 6))
+    worker = Moody(clock, 1, 6)
+    controller, robot = controlled(Counting(run=4, planned=6), clock=clock, worker=worker, guards=Guards(coast=0.0))
     robot.clock = clock
     controller.run(steps=14)
     # asked for at step 4 with three actions left, there at step 10: it goes on from its fourth until the next is there

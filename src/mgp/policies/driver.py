@@ -55,7 +55,7 @@ class Driver:
         self.memory.traced = trace
         self.histories = [History(policy.history, policy.first) for _ in seeds]
         self.chunk: Chunk | None = None
-        self.taken = 0  # actions of the chunk that were run, or passed before it came
+        self.taken = 0  # actions of the chunk that were run, or passed before it came; more than it has: it coasts
         self.since: int | None = None  # actions run since the last plan was asked for; None before the first
         self.before: int | None = None  # what `since` was until then
         self.asked = False  # a plan is being made; until it is there the memory is its, and nobody else's
@@ -97,11 +97,12 @@ class Driver:
     def ask(self, ahead: int = 0) -> Callable[[], Chunk]:
         """A call that makes a new chunk from the frames of now, in whatever thread; then `join`, `refuse` or `fail`.
 
-        `ahead`: so many actions in hand will be run before it is there. One plan at a time may be asked for.
+        `ahead`: so many actions in hand will be run before it is there, and beyond them the last one again (`coast`).
+        One plan at a time may be asked for.
         """
         assert not self.asked, "one plan at a time"
         observation, observed = self.looks()
-        self.memory.committed = self._committed(min(ahead, self.left))
+        self.memory.committed = self._committed(ahead)
         executed, self.before, self.since, self.asked = self.since, self.since, 0, True
         return partial(self.policy.plan, observation, self.memory, observed, executed)
 
@@ -121,7 +122,8 @@ class Driver:
         if self.chunk is None or ahead == 0:
             return None
         past = [command[:, None] for command in self.given][len(self.given) - self.policy.past :]
-        return Committed(np.concatenate([*past, self.chunk.actions[:, self.taken :]], axis=1), ahead)
+        coasting = [self.chunk.actions[:, -1:]] * (ahead - self.left)
+        return Committed(np.concatenate([*past, self.chunk.actions[:, self.taken :], *coasting], axis=1), ahead)
 
     def join(self, chunk: Chunk, naive: bool = False) -> Chunk:
         """Go on with the chunk that was asked for, from where the robot has come to by now.
@@ -159,6 +161,16 @@ class Driver:
         self.taken += count
         self.since += count
         return actions
+
+    def coast(self) -> np.ndarray:
+        """(B, A): the chunk is over, and its last action is run again."""
+        assert self.chunk is not None, "plan first"
+        assert self.since is not None
+        last = self.chunk.actions[:, -1]
+        self.give(last)
+        self.taken += 1
+        self.since += 1
+        return last
 
     def amend(self, command: np.ndarray) -> None:
         """Another command (B, A) was given than the last action that was taken."""

@@ -62,7 +62,7 @@ class Controller:
             Doubt(alarm),
         )
         worker = worker or Background(self.clock)
-        self.planning = Planning(self.driver, worker, self.rate, mode, every, self.guards.failures)
+        self.planning = Planning(self.driver, worker, self.rate, mode, every, self.guards)
         chosen = Limits.of(policy, self.rate) if limits == "demonstrated" else limits
         self.limiter = None if chosen is None else Limiter(chosen, self.rate, start)
         spec, width = getattr(policy, "spec", None), self.driver.memory.last.shape[-1]
@@ -170,6 +170,9 @@ class Controller:
             self._say("blind", f"no good observation for {self.guards.blind} s")
         elif self.doubt.holding:
             self._say("held", "confidence stays low")
+        elif self.planning.coasts:
+            self._say("coasting", "the plan in hand is over, and the next is not there yet: the last action goes on")
+            return self.driver.coast()[0]
         elif not self.driver.left:
             self._say("run out", "the plan in hand is over, and the next is not there yet")
         else:

@@ -20,6 +20,9 @@ SANE = (-1e3, 1e3)  # metres and radians: no sensor of a robot reads more
 class Guards:
     age: float = 0.2  # seconds: an observation that is older counts as missing
     future: float = 0.05  # seconds by which the stamp of an observation may be ahead of the clock
+    # seconds that the last action of a plan that is over goes on while the next is made; then the robot holds. A stop
+    # looks like the end of a motion to a policy that sees two frames (docs/deploy.md)
+    coast: float = 0.1
     blind: float = 3.0  # seconds that a plan is run after the newest good observation; then the robot holds
     failures: int = 10  # plans in a row that may fail; then the robot stops, and the error is raised
     # by key of the observation, the least and the greatest number; else SANE, and nothing for whole numbers (pictures)
@@ -27,7 +30,7 @@ class Guards:
 
     def __post_init__(self) -> None:
         positive(self, "age", "blind", "failures")
-        not_negative(self, "future")
+        not_negative(self, "future", "coast")
         for key, (low, high) in self.ranges.items():
             if not low <= high:
                 raise ConfigError(f"guards.ranges[{key!r}] = ({low}, {high}): the least comes first")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from mgp.errors import ConfigError, UnknownNameError
 from mgp.policies.driver import Driver
-from mgp.runtime.guards import flaw
+from mgp.runtime.guards import Guards, flaw
 from mgp.runtime.log import PlanNote
 from mgp.runtime.worker import Done, Worker
 
@@ -20,13 +20,14 @@ Say = Callable[[str, str], None]  # (kind of event, text)
 class Planning:
     """At most one plan is in the making. Steps are control steps since the controller began."""
 
-    def __init__(self, driver: Driver, worker: Worker, rate: float, mode: str, every: int | None, failures: int):
+    def __init__(self, driver: Driver, worker: Worker, rate: float, mode: str, every: int | None, guards: Guards):
         if mode not in MODES:
             raise UnknownNameError("mode of a controller", mode, MODES)
         if not rate > 0 or (every is not None and every < 1):
             raise ConfigError(f"rate = {rate} and every = {every}: must be above 0 and at least 1")
         self.driver, self.worker, self.rate, self.mode, self.every = driver, worker, rate, mode, every
-        self.most_failures, self.failures = failures, 0  # in a row
+        self.most_failures, self.failures = guards.failures, 0  # in a row
+        self.coast = round(guards.coast * rate)  # steps in a row
         self.asked: int | None = None  # when the plan was asked for that is being made
         self.last = 0  # when the plan was asked for that came last
         self.ahead = 0  # actions that will have run when it is there
@@ -39,6 +40,12 @@ class Planning:
     def steps_to_think(self) -> int:
         return math.ceil(self.worker.expected * self.rate - 1e-6)
 
+    @property
+    def coasts(self) -> bool:
+        """Whether the plan in hand is over, and its last action is to go on until the next is there."""
+        over = 0 if self.driver.chunk is None else self.driver.taken - self.driver.chunk.actions.shape[1]  # steps
+        return self.thinking and 0 <= over < self.coast
+
     def due(self, step: int) -> bool:
         driver, chunk = self.driver, self.driver.chunk
         if self.thinking or chunk is None:
@@ -49,7 +56,8 @@ class Planning:
         return step - self.last >= every or driver.left <= self.steps_to_think + self.worker.spare
 
     def ask(self, step: int) -> None:
-        self.ahead = 0 if self.mode == "wait" else min(self.steps_to_think, self.driver.left)
+        may = 0 if self.mode == "wait" or self.driver.chunk is None else self.driver.left + self.coast
+        self.ahead = min(self.steps_to_think, may)
         make = self.driver.ask(self.ahead if self.mode == "frozen" else 0)
         self.asked = step
         self.worker.submit(make)
