@@ -114,7 +114,7 @@ def test_under_load_a_command_comes_in_every_period_and_no_action_is_missed(kind
     print(f"others than this test and its load used {machine.cores} cores")
     assert np.quantile(spent, 0.99) < PERIOD
     assert np.quantile(gaps, 0.99) < 2 * PERIOD
-    assert sum(held) == 0, "the plan in hand bridges what is late"
+    assert sum(held) + counts["coasting"] == 0, "the plan in hand bridges what is late"
 
 
 def resident() -> float:
