@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import signal
+import subprocess
 
 import numpy as np
 import pytest
 import served
 from served import frames
+from websockets.sync.client import connect
 
 from mgp.cli import main
 from mgp.client import PolicyClient
@@ -32,6 +35,23 @@ def test_it_serves_until_it_is_told_to_stop():
     assert "1 plans at once, without a key" in rest
     assert rest.rstrip().endswith("stopped")
     assert "Traceback" not in rest
+
+
+def test_a_log_that_nobody_reads_holds_nobody_up():
+    """A pipe of 4096 bytes, which is full after twenty clients with bad messages."""
+    with served.command(served.run()) as (process, address):
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        for _ in range(60):
+            with connect(f"ws://{address}", proxy=None) as socket:
+                socket.recv(timeout=served.PATIENT)
+                assert "bad-message" in served.ask(socket, b"nonsense")
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):  # nor is what it says last
+            process.wait(timeout=0.5)
+        rest = process.stdout.read()
+        assert process.wait(timeout=served.PATIENT) == 0
+    assert rest.count("bad-message") == 60
+    assert rest.rstrip().endswith("stopped")
 
 
 def test_it_asks_for_the_key_of_its_environment(tmp_path):

@@ -48,9 +48,11 @@ def main(arguments: list[str]) -> None:
         needed(module, "serve", "`mgp serve`")
     from mgp.runtime.access import find_key
     from mgp.runtime.limits import ClientLimits
+    from mgp.runtime.lines import Lines
     from mgp.runtime.server import PolicyServer, ServerConfig, run_server
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    lines = Lines()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", handlers=[lines])
     limits = ClientLimits(int(args.max_message * 2**20), args.max_rate, args.max_clients, max_age=args.max_age)
     key = find_key(args.api_key_file)
     config = ServerConfig(args.host, args.port, key, limits, args.batch, args.threads)
@@ -63,6 +65,7 @@ def main(arguments: list[str]) -> None:
         print(f"{server.inference.batch} plans at once, {'with' if key else 'without'} a key; Ctrl-C ends", flush=True)
 
     run_server(policy, config, ready)
+    lines.finish()
     print("stopped")
 
 
