@@ -1,4 +1,4 @@
-"""The README's tables of baselines, from results/*.csv: `python -m benchmarks.readme_table` writes them anew.
+"""The README's tables, from results/*.csv: `python -m benchmarks.readme_table` writes them anew.
 
 Each stands between two comments, <!-- NAME --> and <!-- /NAME -->, NAME a file of results/. Of a table only the newest
 test block is shown: others are other episodes. A cell has Wilson's interval, and the paper's figure if there is one.
@@ -16,7 +16,7 @@ from mgp.evaluation.csv_table import Line, read
 from mgp.report.paper import paper_success
 
 RESULTS, README = Path("results"), Path("README.md")
-TABLES = ("baselines", "baselines_missing", "baselines_dynamic")
+TABLES = ("baselines", "baselines_missing", "baselines_dynamic", "dynamic")
 NAMES = {  # as their papers write them; what is not here is written as it is called
     **{"dp": "DP", "dp3": "DP3", "simple-dp3": "Simple-DP3", "dp3-full": "DP3-Full"},
     **{"consistency-policy": "Consistency Policy", "flow-policy": "FlowPolicy", "mp1": "MP1", "mip": "MIP"},
@@ -33,8 +33,9 @@ NAMES = {  # as their papers write them; what is not here is written as it is ca
 
 
 def newest(lines: list[Line]) -> list[Line]:
-    last = max((int(line["block"]) for line in lines), default=0)
-    return [line for line in lines if int(line["block"]) == last]
+    numbered = [line for line in lines if line.get("block")]  # those of mgp 0.1 have none
+    last = max((int(line["block"]) for line in numbered), default=0)
+    return [line for line in numbered if int(line["block"]) == last]
 
 
 def table(lines: list[Line]) -> str:

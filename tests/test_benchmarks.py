@@ -464,6 +464,7 @@ def test_a_table_has_methods_by_tasks_of_one_block(tmp_path):
     line = {"method": "dp3", "task": "metaworld/push", "block": "1", "success": "0.5", "low": "0.366", "high": "1.0"}
     best = {**line, "method": "MGP-Short", "success": "0.9"}
     more = [{**line, "task": "metaworld/door-open"}, {**line, "method": "act", "block": "0"}]
+    more.append({**line, "method": "bc", "block": ""})  # of mgp 0.1
     said = readme_table.table(readme_table.newest([line, best, *more]))
     assert said.splitlines() == [
         "| method | push | door-open |",

@@ -40,7 +40,7 @@ def test_a_log_survives_its_file(tmp_path):
     again = ControlLog.load(log.save(tmp_path / "first"))
     assert (tmp_path / "first.json").exists()
     assert again.counts == log.counts
-    assert again.total == len(again.steps) == small.HORIZON
+    assert again.total == len(again.steps) == 2 + small.HORIZON, "two steps before the first plan is there"
     assert again.events == log.events
     assert [one.asked for one in again.plans] == [one.asked for one in log.plans]
     for name in ("time", "age", "confidence", "held", "wanted", "given", "plan", "place"):
@@ -60,11 +60,11 @@ def test_a_log_tells_ages_plans_and_events():
     log = a_log()
     assert log.counts["missing"] == 4
     ages = log.array("age")
-    np.testing.assert_allclose(ages[8:14], [0, 0.05, 0.1, 0.15, 0.2, 0], atol=1e-9)
+    np.testing.assert_allclose(ages[10:16], [0, 0.05, 0.1, 0.15, 0.2, 0], atol=1e-9)
     assert log.array("held")[:3].tolist() == [True, True, False]
     assert log.array("plan")[:3].tolist() == [-1, -1, 0]
     figures = log.summary()
-    assert figures["steps"] == small.HORIZON
+    assert figures["steps"] == 2 + small.HORIZON
     assert figures["held"] == 2
     assert figures["plans"] == len(log.plans)
     assert figures["age_p50"] == 0
@@ -74,7 +74,8 @@ def test_an_endless_run_does_not_trace_for_ever(monkeypatch):
     whole = a_log().trace
     monkeypatch.setattr("mgp.runtime.controller.TRACED", 3)
     log = a_log()
-    assert len(log.plans) == len(whole.tokens) > 3, "as many plans"
+    assert len(log.plans) == len(a_log().plans) > 3, "as many plans"
+    assert len(whole.tokens) > 3
     np.testing.assert_array_equal(log.trace.tokens, whole.tokens[:3])
 
 
@@ -121,15 +122,19 @@ def test_jump_and_jerk_of_a_seam():
 
 
 def test_the_frozen_prefix_leaves_no_jump_at_the_seam():
-    """Of a policy that is told what is run, and one that is not: the tokens at the seam are the same, or others."""
+    """Of a policy that is told what is run, and one that is not: a token that was begun is run to its end, or not."""
     policy = small.policy(small.tiny("long", **{"policy.sampling.mask_ratio": 1.0, "policy.sampling.temperature": 1.0}))
     jumps = {}
     for mode in ("frozen", "naive"):
         clock = VirtualClock()
         robot = EnvRobot(WaveEnv("toy/static"), 3, clock, full_length=True)
         log = Controller(policy, robot, clock=clock, worker=Simulated(clock, 0.3), mode=mode, limits=None).run()
-        jumps[mode] = seams(log).jump.mean()
-    assert jumps["frozen"] < jumps["naive"]
+        found = seams(log)
+        begun = (found.steps - log.plans[0].came) % policy.options.tokenizer.actions_per_token > 0
+        assert begun.sum() == 2
+        jumps[mode] = found.jump[begun].mean(1)
+    assert (jumps["frozen"] == 0).all()
+    assert (jumps["naive"] > 0).all()
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------

@@ -257,6 +257,24 @@ def test_episodes_over_processes_are_those_of_one():
     assert [one.seed for one in alone] == [1, 2, 3]
 
 
+def test_a_simulated_episode_begins_with_the_first_command():
+    """A plan that takes eight steps: the first finds the scene as it was, and so does the episode."""
+    log, actions = episode(long(), 0.4)
+    assert log.counts["waiting"] == 8
+    assert len(actions) == HORIZON
+    assert log.total == 8 + HORIZON
+    robot = EnvRobot(make(), 1, VirtualClock())
+    before = robot.observe()
+    robot.hold()
+    after = robot.observe()
+    np.testing.assert_array_equal(before.frame["state"], after.frame["state"])
+    assert (before.number, after.number) == (0, 1), "a frame of its own"
+    for _ in range(HORIZON - 1):
+        assert not robot.done
+        robot.hold()
+    assert robot.done, "nobody waits for ever"
+
+
 def test_a_simulator_is_a_robot():
     clock = VirtualClock(5.0)
     robot = EnvRobot(make(), 1, clock)

@@ -33,7 +33,11 @@ class Robot(Protocol):
 
 
 class EnvRobot:
-    """One episode of a simulator as a robot: each command, and each hold, is a control step of it."""
+    """One episode of a simulator as a robot: each command, and each hold, is a control step of it.
+
+    It begins with the first command: a robot at rest may wait for its first plan as long as it likes, while many a
+    simulator would settle meanwhile into a state that no demonstration begins with.
+    """
 
     def __init__(self, env: RobotEnv, seed: int, clock: Clock, full_length: bool = False):
         """An episode that has succeeded ends, unless `full_length`."""
@@ -42,13 +46,14 @@ class EnvRobot:
         self._hold = env.hold_command()  # (A,) NaN: the last command goes on
         self._last = np.nan_to_num(self._hold)
         self.steps, self.done = 0, False
+        self.waited = 0  # holds before the first command
         self.success_step: int | None = None  # control steps taken when success first came
         self.info: dict[str, Any] = {}
 
     def observe(self) -> Reading:
         if self._frame is None:
             self._frame = self.env.observe()
-        return Reading(self._frame, self.clock.now(), self.steps)
+        return Reading(self._frame, self.clock.now(), self.waited + self.steps)
 
     def command(self, action: np.ndarray) -> None:
         _, terminated, truncated, self.info = self.env.advance(action)
@@ -60,4 +65,8 @@ class EnvRobot:
         self.done = self.done or over or terminated or truncated or self.steps >= self.env.horizon
 
     def hold(self) -> None:
+        if not self.steps:
+            self.waited += 1
+            self.done = self.waited >= self.env.horizon  # nothing comes
+            return
         self.command(np.where(np.isnan(self._hold), self._last, self._hold).astype(np.float32))

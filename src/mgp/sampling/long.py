@@ -110,7 +110,7 @@ class LongPlanner:
             torch.cat([old[:, :count], new[:, count:]], dim=1)
             for old, new in zip(self.before, self._state, strict=True)
         )
-        if self.log:
+        if self.traced and self.log:  # else the last step is not there
             self.log[-1] |= {"tokens": self.tokens.numpy().copy(), "confidence": self.confidence.numpy().copy()}
 
     @property
