@@ -42,7 +42,7 @@ _BY_ORDER = {
 # by family or by task; what is not here has the defaults of `TaskPreset`
 TASKS: dict[str, TaskPreset] = {
     # Four presses take 500 steps, and what is between them does not change: half as many looks do. And later frames are
-    # another demonstration's here: they tell where the arm is; with own ones the order was not learned
+    # another demonstration's here: they tell where the arm is; own ones led astray
     # (docs/method.md). What it costs: such a policy does not see that the plate was shifted.
     "buttons": TaskPreset(150, {"mgp-long": {**_BY_ORDER, "policy.sampling.execution_horizon": 24}}),
     "sorting": TaskPreset(60),
