@@ -131,7 +131,7 @@ def test_the_frozen_prefix_leaves_no_jump_at_the_seam():
         log = Controller(policy, robot, clock=clock, worker=Simulated(clock, 0.3), mode=mode, limits=None).run()
         found = seams(log)
         begun = (found.steps - log.plans[0].came) % policy.options.tokenizer.actions_per_token > 0
-        assert begun.sum() == 2
+        assert begun.sum() >= 2
         jumps[mode] = found.jump[begun].mean(1)
     assert (jumps["frozen"] == 0).all()
     assert (jumps["naive"] > 0).all()

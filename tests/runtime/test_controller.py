@@ -95,6 +95,20 @@ def test_a_plan_that_is_over_goes_on_with_its_last_action_for_a_while():
         assert told.actions[0, :4, 0].tolist() == robot.told[step : step + 4], "it is told of the action that goes on"
 
 
+@pytest.mark.parametrize(("beat", "asked"), [(1, [0, 4, 8, 12, 16]), (4, [0, 5, 9, 13, 17])])
+def test_it_looks_where_a_token_begins(beat, asked):
+    """A step to think: the first plan begins at step 1, so that tokens of four actions begin at 5, 9 and so on."""
+    policy = Counting()
+    policy.beat = beat
+    log = controlled(policy, delay=0.05)[0].run(steps=19)
+    assert [one.asked for one in log.plans] == asked
+    policy = Counting(run=5, planned=7)
+    policy.beat = 4
+    controller, robot = controlled(policy, delay=0.2)
+    controller.run(steps=41)
+    assert None not in robot.told[4:41], "but never so late that the plan in hand is over"
+
+
 @pytest.mark.parametrize(("coast", "steps"), [(0.0, 0), (0.1, 2), (0.2, 4)])
 def test_it_does_not_coast_for_longer_than_was_said(coast, steps):
     clock = VirtualClock()

@@ -59,6 +59,7 @@ class Policy(ABC):
     history: int  # newest frames wanted at each plan, oldest first
     first: bool = False  # whether the first frame of the episode is wanted before them
     past: int = 0  # commands from before now that a plan begins with
+    beat: int = 1  # it looks best after a multiple of so many actions
     execution_horizon: int  # actions of a chunk that are run
     observation_shapes: dict[str, tuple[int, ...]]  # of one frame, e.g. {"state": (9,), "cloud": (512, 3)}
     observation_uint8: Collection[str] | None = None  # keys that come in bytes, as images do; None: not known

@@ -56,6 +56,7 @@ class Driver:
         self.histories = [History(policy.history, policy.first) for _ in seeds]
         self.chunk: Chunk | None = None
         self.taken = 0  # actions of the chunk that were run, or passed before it came; more than it has: it coasts
+        self.run = 0  # actions that were run in all
         self.since: int | None = None  # actions run since the last plan was asked for; None before the first
         self.before: int | None = None  # what `since` was until then
         self.asked = False  # a plan is being made; until it is there the memory is its, and nobody else's
@@ -160,6 +161,7 @@ class Driver:
             self.give(command)
         self.taken += count
         self.since += count
+        self.run += count
         return actions
 
     def coast(self) -> np.ndarray:
@@ -170,6 +172,7 @@ class Driver:
         self.give(last)
         self.taken += 1
         self.since += 1
+        self.run += 1
         return last
 
     def amend(self, command: np.ndarray) -> None:

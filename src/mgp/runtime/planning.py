@@ -53,7 +53,10 @@ class Planning:
         every = self.every or chunk.run
         if self.mode == "wait":
             return driver.taken >= every or not driver.left
-        return step - self.last >= every or driver.left <= self.steps_to_think + self.worker.spare
+        if driver.left <= self.steps_to_think + self.worker.spare:
+            return True
+        on_beat = driver.run % driver.policy.beat == 0 or self.failures  # one that failed is tried again at once
+        return step - self.last >= every and bool(on_beat)
 
     def ask(self, step: int) -> None:
         may = 0 if self.mode == "wait" or self.driver.chunk is None else self.driver.left + self.coast

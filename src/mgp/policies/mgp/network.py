@@ -38,6 +38,8 @@ class MGPNetworks(LearnedPolicy):
         per = options.tokenizer.actions_per_token
         # a Short window starts at the oldest frame
         self.past = config.encoder.history - 1 if not self.long else 0
+        # training looks where a token begins; what a token that was begun holds counts as done
+        self.beat = per if self.long else 1
         self.window = options.tokenizer.window if not self.long else NEAR * per
         self.tokens = -(-(spec.horizon if self.long else options.tokenizer.window) // per)  # N, of a plan
         self.tokenizer = ActionTokenizer(options.tokenizer, spec.action)
