@@ -134,7 +134,7 @@ def test_the_frozen_prefix_leaves_no_jump_at_the_seam():
         assert begun.sum() >= 2
         jumps[mode] = found.jump[begun].mean(1)
     assert (jumps["frozen"] == 0).all()
-    assert (jumps["naive"] > 0).all()
+    assert jumps["naive"].mean() > 0.01
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
