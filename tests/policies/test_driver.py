@@ -431,7 +431,7 @@ def test_a_plan_that_fails_is_as_if_nobody_had_asked():
     assert policy.given[-1][2] == 4
 
 
-def test_more_than_is_in_hand_cannot_be_promised():
+def test_what_is_promised_beyond_what_is_in_hand_is_its_last_action():
     driver = Driver(Counting([4], planned=5), [0])
     driver.see(0, frame(0))
     driver.ask(ahead=3)()
@@ -440,4 +440,11 @@ def test_more_than_is_in_hand_cannot_be_promised():
     driver.plan()
     driver.take(4)
     driver.ask(ahead=3)
-    assert driver.memory.committed.ahead == 1
+    told = driver.memory.committed
+    assert told.ahead == 3
+    last = driver.chunk.actions[:, -1]
+    np.testing.assert_array_equal(told.actions, np.stack([last] * 3, axis=1))
+    assert driver.take().tolist() == [last.tolist()]
+    for _ in range(2):
+        np.testing.assert_array_equal(driver.coast(), last)
+    assert (driver.since, driver.run, driver.left) == (3, 7, 0)
