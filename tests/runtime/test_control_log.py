@@ -71,12 +71,12 @@ def test_a_log_tells_ages_plans_and_events():
 
 
 def test_an_endless_run_does_not_trace_for_ever(monkeypatch):
-    whole = a_log().trace
+    whole = a_log()
     monkeypatch.setattr("mgp.runtime.controller.TRACED", 3)
     log = a_log()
-    assert len(log.plans) == len(a_log().plans) > 3, "as many plans"
-    assert len(whole.tokens) > 3
-    np.testing.assert_array_equal(log.trace.tokens, whole.tokens[:3])
+    assert len(log.plans) == len(whole.plans) > 3, "as many plans"
+    assert len(whole.trace.tokens) > 3
+    np.testing.assert_array_equal(log.trace.tokens, whole.trace.tokens[:3])
 
 
 @pytest.mark.parametrize("damage", ["{}", "[1]", "not json", '{"format": 9}'])

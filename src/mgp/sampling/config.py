@@ -15,8 +15,8 @@ class SamplingConfig(Sampling):
     refine_steps: int = 2  # r: rounds of fill-in and re-mask
     mask_ratio: float = 0.7  # Long: share of the unexecuted tokens that ATR re-masks
     scoring: Literal["atr", "reuse", "random", "inverse"] = "atr"  # which tokens look unsure; inverse masks the surest
-    # Long: how ATR scores a token under a new observation (scores.py): by its probability (the paper's), by what is
-    # left of the one it had at the last look, or from the rest of the plan with a window round it hidden
+    # Long: how ATR scores a token under a new observation (scores.py): by its probability (the paper's), or
+    # from the rest of the plan with a window round it hidden
     score: Literal["posterior", "leave-out"] = "posterior"
     window: int = 8  # tokens that leave-out hides at a time
     edit_window: int = 0  # Long: tokens from now on that a look may rewrite, the others stay and are in view; 0 = all
