@@ -48,10 +48,10 @@ def main(arguments: list[str]) -> None:
         needed(module, "serve", "`mgp serve`")
     from mgp.runtime.access import find_key
     from mgp.runtime.limits import ClientLimits
-    from mgp.runtime.lines import Lines
     from mgp.runtime.server import PolicyServer, ServerConfig, run_server
+    from mgp.runtime.server_log import ServerLog
 
-    lines = Lines()
+    lines = ServerLog()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", handlers=[lines])
     limits = ClientLimits(int(args.max_message * 2**20), args.max_rate, args.max_clients, max_age=args.max_age)
     key = find_key(args.api_key_file)

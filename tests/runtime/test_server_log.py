@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 
-from mgp.runtime.lines import MOST, Lines
+from mgp.runtime.server_log import MOST, ServerLog
 
 
 def record(text: str) -> logging.LogRecord:
@@ -14,7 +14,7 @@ def record(text: str) -> logging.LogRecord:
 
 def test_lines_are_written_in_order():
     reader, writer = os.pipe()
-    lines = Lines(writer)
+    lines = ServerLog(writer)
     for number in range(20):
         lines.emit(record(f"line {number}"))
     lines.finish()
@@ -23,7 +23,7 @@ def test_lines_are_written_in_order():
 
 def test_a_full_pipe_loses_lines_and_says_how_many():
     reader, writer = os.pipe()
-    lines, long = Lines(writer), "x" * 999  # a thousand bytes each, of which a pipe takes 65
+    lines, long = ServerLog(writer), "x" * 999  # a thousand bytes each, of which a pipe takes 65
     for _ in range(3 * MOST):
         lines.emit(record(long))
     rest = b""
@@ -41,7 +41,7 @@ def test_a_full_pipe_loses_lines_and_says_how_many():
 def test_a_reader_that_is_gone_is_no_error():
     reader, writer = os.pipe()
     os.close(reader)
-    lines = Lines(writer)
+    lines = ServerLog(writer)
     for _ in range(3):
         lines.emit(record("nobody"))
     lines.finish()

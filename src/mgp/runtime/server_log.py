@@ -11,7 +11,7 @@ import time
 MOST = 1000  # lines that wait to be written; more are lost, and counted
 
 
-class Lines(logging.Handler):
+class ServerLog(logging.Handler):
     """Writes from a thread of its own, so that a log never holds up the loop that answers robots."""
 
     def __init__(self, descriptor: int = 2):
