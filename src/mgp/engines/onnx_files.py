@@ -15,7 +15,11 @@ from mgp.engines.calls import Graph
 from mgp.extras import needed
 from mgp.graph import Out
 
+PRODUCTS = ("MatMul", "Gemm")
+CHOICES = ("ArgMax", "TopK")
 LEAST = 4096  # numbers of a weight that is worth rounding
+# pairs of numbers that a product of it must multiply: its input is rounded, too, and below this it gains a microsecond
+LEAST_PAIRS = 1 << 17
 
 
 class _Method(nn.Module):
@@ -99,38 +103,69 @@ def _stable_sort():
     return sort
 
 
-def write_int8(source: Path, path: Path, dynamic: bool) -> None:
-    """The weights of matrix products in int8; with `dynamic`, products are of integers, by ONNX Runtime's operators."""
+def write_int8(source: Path, path: Path, dynamic: bool, logits: bool = False) -> None:
+    """The weights of matrix products in int8; with `dynamic`, products are of integers, by ONNX Runtime's operators.
+
+    `logits`: the graph gives such.
+    """
     import onnx
 
     model = onnx.load(source)
+    rounded = _worth_rounding(model.graph, logits)
     del model.graph.value_info[:]  # shapes of weights before they are turned over
-    weights = {one.name: one for one in model.graph.initializer}
     if dynamic:
         quantization = needed("onnxruntime.quantization", "engines", "int8")
+        exact = [node.name for node in model.graph.node if node.name not in rounded]
         with _quiet():
             # convolutions of integers are slower than those of floats here
-            products, kind = ["MatMul", "Gemm"], quantization.QuantType.QInt8
-            small = [
-                node.name
-                for node in model.graph.node
-                if node.op_type in products
-                and np.prod(weights[node.input[1]].dims if node.input[1] in weights else 0) < LEAST
-            ]
             quantization.quantize_dynamic(
-                model, path, op_types_to_quantize=products, weight_type=kind, nodes_to_exclude=small
+                model,
+                path,
+                op_types_to_quantize=list(PRODUCTS),
+                weight_type=quantization.QuantType.QInt8,
+                nodes_to_exclude=[*exact, *(f"{name}_MatMul" for name in exact)],  # what it makes of a Gemm
             )
         return
+    weights = {one.name: one for one in model.graph.initializer}
     nodes = []
     for node in model.graph.node:
-        weight = weights.get(node.input[1]) if node.op_type in ("MatMul", "Gemm") else None
-        if weight is not None and len(weight.dims) == 2 and np.prod(weight.dims) >= LEAST:
+        if node.name in rounded and len(weights[node.input[1]].dims) == 2:
+            weight = weights[node.input[1]]
             turned = any(one.name == "transB" and one.i for one in node.attribute)
             nodes.append(_rounded(model, weight, 0 if turned else 1))
             node.input[1] = f"{weight.name}_rounded"
         nodes.append(node)
     _keep(model, nodes)
     onnx.save(model, path)
+
+
+def _worth_rounding(graph, logits: bool) -> set[str]:
+    """The products (their names) in which int8 saves time, but for those that a choice is made by.
+
+    A codebook has near-duplicates, and eight bits of logits do not tell them apart: nearly all tokens that int8 changed
+    were changed by this one product (docs/deploy.md). Errors of the others are evened out by what comes after them.
+    """
+    shapes = {one.name: one.type.tensor_type.shape.dim for one in (*graph.input, *graph.value_info)}
+    weights = {one.name: int(np.prod(one.dims)) for one in graph.initializer}
+    decide = {one.name for one in graph.output} if logits else set()
+    worth, exact = {}, set()  # weights: one that several products have is rounded for all or for none
+    for node in reversed(graph.node):  # whoever takes what a product gives comes after it
+        if node.op_type in PRODUCTS and node.input[1] in weights:
+            size, decides = weights[node.input[1]], not decide.isdisjoint(node.output)
+            if decides or size < LEAST or size * _rows(shapes.get(node.input[0])) < LEAST_PAIRS:
+                exact.add(node.input[1])
+            worth[node.name] = node.input[1]
+        elif node.op_type in CHOICES or (node.op_type not in PRODUCTS and not decide.isdisjoint(node.output)):
+            decide.update(node.input)
+    return {name for name, weight in worth.items() if weight not in exact}
+
+
+def _rows(shape) -> float:
+    """Of a product's input, for one robot: its first axis, if free, are the robots; others that are free may be any."""
+    if shape is None:
+        return np.inf
+    sizes = [one.dim_value or (np.inf if axis else 1) for axis, one in enumerate(shape)]
+    return float(np.prod(sizes[:-1]))
 
 
 def _rounded(model, weight, axis: int):

@@ -91,7 +91,7 @@ def write_engines(
         plain = folder / f"{graph.name}{SUFFIX['fp32']}"
         write_graph(policy, graph, plain)
         for kind in kinds & {"int8", "dynamic"}:
-            write_int8(plain, folder / f"{graph.name}{SUFFIX[kind]}", dynamic=kind == "dynamic")
+            write_int8(plain, folder / f"{graph.name}{SUFFIX[kind]}", dynamic=kind == "dynamic", logits=graph.logits)
     libraries = {find_engine(name).library for name in names}
     versions = {name: version(name) for name in ("torch", "onnx", *libraries)}
     return graphs, {
