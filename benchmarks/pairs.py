@@ -54,7 +54,8 @@ def pairs(lines: list[Line]) -> list[Line]:
 def main(tables: list[str]) -> int:
     try:
         for table in tables or ["baselines"]:
-            rows = pairs(read(RESULTS / f"{table}.csv")[1])
+            # those of mgp 0.1 have no block, and other episodes
+            rows = pairs([line for line in read(RESULTS / f"{table}.csv")[1] if line.get("block")])
             with changed(RESULTS / f"{table}_pairs.csv", COLUMNS) as lines:
                 lines[:] = rows
             csv.DictWriter(sys.stdout, COLUMNS).writerows(rows)

@@ -16,7 +16,7 @@ from mgp.evaluation.csv_table import Line, read
 from mgp.report.paper import paper_success
 
 RESULTS, README = Path("results"), Path("README.md")
-TABLES = ("baselines", "baselines_missing", "baselines_dynamic", "dynamic")
+TABLES = ("metaworld", "baselines", "baselines_missing", "baselines_dynamic", "dynamic")
 NAMES = {  # as their papers write them; what is not here is written as it is called
     **{"dp": "DP", "dp3": "DP3", "simple-dp3": "Simple-DP3", "dp3-full": "DP3-Full"},
     **{"consistency-policy": "Consistency Policy", "flow-policy": "FlowPolicy", "mp1": "MP1", "mip": "MIP"},
