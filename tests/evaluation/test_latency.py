@@ -95,7 +95,8 @@ def test_each_number_of_threads_is_printed_and_whether_the_machine_was_idle(eval
 
 
 def test_the_commands_print_it(evaluation, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(eval_command, "parse", lambda words: (eval_command.Eval(tmp_path, env="toy/line"), SimpleNamespace()))
+    args = eval_command.Eval(tmp_path, env="toy/line")
+    monkeypatch.setattr(eval_command, "parse", lambda words: (args, SimpleNamespace()))
     monkeypatch.setattr(eval_command, "evaluate_run", lambda *words, **options: evaluation)
     eval_command.main([])
     assert describe(evaluation) in capsys.readouterr().out
