@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import replace
 
@@ -65,28 +64,18 @@ def actions(policy, rows: int = 1) -> np.ndarray:
     return np.stack(out, 1)
 
 
-def resident() -> float:
-    """Megabytes of memory in use now."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
 @pytest.mark.slow  # it is exported once more, with plans long enough to differ
 def test_memory_of_onnxruntime_stays_flat_over_replans_with_any_number_of_pending_tokens(tmp_path, monkeypatch):
-    """48 tokens, of which more and fewer are pending in an order that does not repeat. A session plans the memory of
-    each size that it meets, and keeps that; in the first parts it meets all."""
+    """Of 48, in an order that does not repeat. A session keeps a plan of the memory for each size that it meets; in the
+    first parts it meets all.
+    """
     length, per = 192, 4
     data = small.demonstrations("state", (length,) * 4)
     data = replace(data, meta={**small.META, "horizon": length})
     monkeypatch.setattr(small, "demonstrations", lambda observation: data)
     run, _ = exported_run(tmp_path / "run", monkeypatch, small.tiny("long"), ("onnxruntime",))
-    policy, random, met, pending = (
-        load_policy(run.policy_checkpoint, engine="onnxruntime"),
-        np.random.default_rng(0),
-        set(),
-        set(),
-    )
-    computed = StandIn.__call__
+    policy = load_policy(run.policy_checkpoint, engine="onnxruntime")
+    random, computed, met, pending = np.random.default_rng(0), StandIn.__call__, set(), set()
 
     def noted(self, *inputs):
         out = computed(self, *inputs)
@@ -105,7 +94,7 @@ def test_memory_of_onnxruntime_stays_flat_over_replans_with_any_number_of_pendin
                 driver.plan()
                 driver.take(int(random.integers(1, 24)))
                 replans += 1
-        used.append(resident())
+        used.append(small.resident())
         sizes = len(met) if part == 5 else sizes
     print(f"\n{replans} replans, {len(met)} sizes of {len(pending)} pending: MB {np.round(used, 2).tolist()}")
     assert pending == set(range(1, length // per + 1))
