@@ -6,6 +6,10 @@ delay, which is what `mgp eval` does (the row `unguarded`: each other row is tes
 Time is made up: nothing is waited for, and a busy machine changes nothing but how long this takes. All rows are of the
 same engine, torch unless --engine says otherwise.
 
+`outcomes` keeps which episodes were solved, a digit an episode in the order of their seeds, so that any two rows of the
+same episodes can be compared in pairs; it is empty in rows from before it was kept. The frozen prefix against the naive
+join is printed for each delay.
+
 Figures of seams are root mean squares over seams and numbers of a command, of actions normalised so that those
 demonstrated reach from -1 to 1: the jump, and third differences of positions (per control step cubed) at seams and
 elsewhere.
@@ -33,10 +37,19 @@ def measure(subject: Subject) -> list[dict[str, str]]:
     plain = subject.drive("unguarded", limits=None)
     rows = [subject.row(mode="unguarded", delay_ms=0, **figures(plain, plain, rate, scale))]
     for delay in DELAYS:
+        solved: dict[str, dict[int, bool]] = {}  # by mode, then by seed
         for mode in MODES if delay else MODES[:1]:  # without delay they are one
             logs = subject.drive(f"{mode} {delay} ms", mode=mode, delay=delay / 1000)
+            solved[mode] = outcomes(logs)
             rows.append(subject.row(mode=mode, delay_ms=delay, **figures(logs, plain, rate, scale)))
             print("  ".join(f"{name} {value}" for name, value in list(rows[-1].items())[:17]), flush=True)
+        if delay:
+            test = sign_test(solved["frozen"], solved["naive"])
+            print(
+                f"frozen against naive, {delay} ms: {test.only_first} episodes solved by the first alone,"
+                f" {test.only_second} by the second, p {test.p:.4f}",
+                flush=True,
+            )
     return rows
 
 
@@ -62,6 +75,7 @@ def figures(
         "held": round(sum(log.array("held").sum() for log in logs) / steps, 4),  # share of the steps
         "limited": round(sum(log.counts["limited"] for log in logs) / steps, 4),
         "plans": round(sum(len(log.plans) for log in logs) / len(logs), 2),  # an episode
+        "outcomes": "".join(str(int(solved)) for solved in outcomes(logs).values()),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -188,3 +189,9 @@ def frames(config: RunConfig, batch: int, history: int, seed: int = 0) -> dict[s
     random = np.random.default_rng(seed)
     shapes = spec(config).shapes
     return {key: random.normal(0, 0.3, (batch, history, *shape)).astype(np.float32) for key, shape in shapes.items()}
+
+
+def resident() -> float:
+    """Megabytes of memory that this process has in use now."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks import controlled, delay, engines, replanning, results
+import torch
+from benchmarks import controlled, delay, engines, pairs, replanning, results
 
 import small
 from mgp.data.spec import DataSpec
@@ -46,6 +48,13 @@ def load(folder: Path, engine: str = "torch", **sampling) -> LearnedPolicy:
     return made
 
 
+def solved(seed: int) -> bool:
+    """Whether the scene says so of an episode: it looks at nothing that a policy does."""
+    env = make_wave("toy/static")
+    env.reset(seed=seed)
+    return env.phase < 3
+
+
 def rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
@@ -78,6 +87,47 @@ def test_delay_has_a_row_for_each_way_and_each_time(tiny, capsys):
     assert {row["engine"] for row in table} == {"torch"}
     assert delay.main(["short", *options]) == 0
     assert len(rows(tiny / "delay.csv")) == 22, "a row made again takes the place of its old self"
+
+
+def test_rows_from_before_outcomes_were_kept_stay_as_they_are(tiny, monkeypatch):
+    monkeypatch.setattr(delay, "DELAYS", (0,))
+    old = "method,mode,delay_ms,episodes,success,block\nMGP-Short,frozen,0,3,0.3333,10\n"
+    (tiny / "delay.csv").write_text(old)
+    assert delay.main(["short", "--development", "--episodes", "7", "--workers", "1", "--output", "delay.csv"]) == 0
+    first, *new = rows(tiny / "delay.csv")
+    assert ",".join(list(first.values())[:6]) == old.split()[1]
+    assert not any(list(first.values())[6:])
+    assert pairs.outcomes(first) is None, "nobody knows which of them was solved"
+    expected = [solved(10_000 + place) for place in range(7)]
+    assert {True, False} == set(expected)
+    assert [row["outcomes"] for row in new] == ["".join(str(int(one)) for one in expected)] * 2
+    assert [pairs.outcomes(row) for row in new] == [dict(enumerate(expected))] * 2
+
+
+def test_frozen_and_naive_joins_are_compared_episode_by_episode(monkeypatch, capsys):
+    """Alike in success, and yet no two episodes end alike: a comparison of rates would not see it."""
+
+    class Driven:
+        options = SimpleNamespace(rate=20.0)
+        policy = SimpleNamespace(normalizer=SimpleNamespace(action_scale=torch.ones(1)))
+
+        def drive(self, label: str, **trial):
+            good = {"unguarded": "11111111", "frozen": "11110000", "naive": "00001111", "wait": "00000000"}
+            good["frozen"] = "11111111" if label == "frozen 200 ms" else good["frozen"]
+            word = good[label.split()[0]]
+            return [replace(episode(digit == "1", [], 20), seed=7 + place) for place, digit in enumerate(word)]
+
+        def row(self, **values):
+            return values
+
+    monkeypatch.setattr(delay, "DELAYS", (0, 100, 200))
+    table = delay.measure(Driven())
+    assert [row["outcomes"] for row in table[1:5]] == ["11110000", "11110000", "00001111", "00000000"]
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("frozen against naive")]
+    assert said == [
+        "frozen against naive, 100 ms: 4 episodes solved by the first alone, 4 by the second, p 1.0000",
+        "frozen against naive, 200 ms: 4 episodes solved by the first alone, 0 by the second, p 0.1250",
+    ]
 
 
 def test_rows_of_another_engine_are_other_rows(tiny, monkeypatch):

@@ -64,6 +64,44 @@ def actions(policy, rows: int = 1) -> np.ndarray:
     return np.stack(out, 1)
 
 
+@pytest.mark.slow  # it is exported once more, with plans long enough to differ
+def test_memory_of_onnxruntime_stays_flat_over_replans_with_any_number_of_pending_tokens(tmp_path, monkeypatch):
+    """Of 48, in an order that does not repeat. A session keeps a plan of the memory for each size that it meets; in the
+    first parts it meets all.
+    """
+    length, per = 192, 4
+    data = small.demonstrations("state", (length,) * 4)
+    data = replace(data, meta={**small.META, "horizon": length})
+    monkeypatch.setattr(small, "demonstrations", lambda observation: data)
+    run, _ = exported_run(tmp_path / "run", monkeypatch, small.tiny("long"), ("onnxruntime",))
+    policy = load_policy(run.policy_checkpoint, engine="onnxruntime")
+    random, computed, met, pending = np.random.default_rng(0), StandIn.__call__, set(), set()
+
+    def noted(self, *inputs):
+        out = computed(self, *inputs)
+        if out is not None:
+            met.add((id(self), *(tuple(one.shape) for one in inputs)))
+        return out
+
+    monkeypatch.setattr(StandIn, "__call__", noted)
+    used, replans, sizes = [], 0, 0
+    for part in range(30):
+        for seed in range(10):
+            driver = Driver(policy, [seed])
+            while driver.run < length:
+                pending.add(-(-(length - driver.run) // per))
+                driver.see(0, {"state": random.normal(0, 0.3, small.STATE["state"]).astype(np.float32)})
+                driver.plan()
+                driver.take(int(random.integers(1, 24)))
+                replans += 1
+        used.append(small.resident())
+        sizes = len(met) if part == 5 else sizes
+    print(f"\n{replans} replans, {len(met)} sizes of {len(pending)} pending: MB {np.round(used, 2).tolist()}")
+    assert pending == set(range(1, length // per + 1))
+    assert len(met) == sizes > 10, "all were met in the first parts, and onnxruntime computed them"
+    assert used[-1] - used[5] < 2.0, "4000 replans: half a kilobyte each would be seen"
+
+
 @pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
 @pytest.mark.parametrize("rows", [1, 3])
 def test_an_engine_acts_as_torch_does_alone_and_in_a_batch(long, engine, rows):

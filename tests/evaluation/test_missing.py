@@ -171,3 +171,39 @@ def test_long_runs_its_plan_and_skips_scoring(variant, monkeypatch):
     other = Body()
     rollout(full, [other], [1])
     np.testing.assert_allclose(blind[:4], other.commands[:4], atol=1e-6)
+
+
+WITHHELD = [
+    *(Missing(probability) for probability in (0.0, 0.35, 0.5, 0.7)),
+    Missing(0.5, burst=3),
+    Missing(0.35, lost_from=9),
+    Missing(lost_from=1),
+]
+
+
+@pytest.mark.parametrize("missing", WITHHELD, ids=str)
+@pytest.mark.parametrize("variant", ["long", "no-sm"])
+def test_executed_tokens_stay_byte_identical_whatever_is_withheld(variant, missing):
+    """Of a plan that is rewritten as a whole wherever it may be, in episodes twice as long as it."""
+    restless = {"policy.sampling.mask_ratio": 1.0, "policy.sampling.temperature": 1.0}
+    policy = small.policy(small.tiny("long", **restless, **{"policy.sampling.variant": variant}))
+    seeds = tuple(range(12))
+    envs, looks = [Body(2 * small.HORIZON) for _ in seeds], 2 * small.HORIZON // policy.execution_horizon
+    results = rollout(policy, envs, list(seeds), missing=missing, recording=Recording(seeds, every=0))
+    edited = 0
+    for seed, env, result in zip(seeds, envs, results, strict=True):
+        arrived, trace = pattern(missing, seed, looks, policy.execution_horizon), result.trace
+        assert len(trace.tokens) == looks
+        assert result.missing == arrived.count(False)
+        for look in range(1, looks):
+            executed, before, after = trace.executed[look], trace.tokens[look - 1], trace.tokens[look]
+            assert executed == min(look, policy.tokens), "a token of four actions a look"
+            assert after[:executed].tobytes() == before[:executed].tobytes()
+            assert arrived[look] or after.tobytes() == before.tobytes(), "nothing is rewritten blindly"
+            edited += not np.array_equal(before, after)
+        commands = np.stack(env.commands)
+        assert np.abs(commands[: small.HORIZON, :2]).min() > 0, "the plan runs on to its end"
+        assert (commands[small.HORIZON :, :2] == 0).all(), "and then the robot holds"
+        assert (commands[small.HORIZON :, 2] == commands[small.HORIZON - 1, 2]).all()
+    there = sum(sum(pattern(missing, seed, policy.tokens, policy.execution_horizon)[1:]) for seed in seeds)
+    assert edited == pytest.approx(there, rel=0.1), "where there is something to see, what is pending is rewritten"

@@ -40,6 +40,32 @@ class Counting(Policy):
         return chunk
 
 
+class Cloudy(Counting):
+    """Sees a cloud, with the step in its first number."""
+
+    observation_shapes = {"cloud": (16, 3)}  # noqa: RUF012
+
+    @staticmethod
+    def frame(step: int = 0) -> dict[str, np.ndarray]:
+        return {"cloud": np.full((16, 3), step, np.float32)}
+
+    def plan(self, observation, memory, observed=None, executed=None):
+        return super().plan({"state": observation["cloud"][:, :, 0]}, memory, observed, executed)
+
+
+class Moody(Simulated):
+    """A stand-in that expects a plan in one step, or so many, and takes as many as it is told to."""
+
+    def __init__(self, clock: VirtualClock, *steps: int, expected: int = 1):
+        super().__init__(clock, expected / RATE)
+        self.steps = list(steps)
+
+    def submit(self, make):
+        super().submit(make)
+        taken = self.steps.pop(0) if self.steps else round(self.delay * RATE)
+        self._ready = (self.clock.now() + taken / RATE, self._ready[1])
+
+
 class Scripted:
     """Observes what `reading(step, now)` gives, else a good frame that shows the step; notes what it is told."""
 

@@ -250,10 +250,14 @@ def test_a_wrong_key():
 
 
 def test_a_server_killed_in_mid_episode():
-    """The robot is held within a control period, until a server is there again and a new episode is asked for."""
-    period = 0.5
+    """The robot is held within a control period, until a server is there again and a new episode is asked for.
+
+    Each `act` keeps to its timeout. The margin is what a busy machine may keep a thread waiting, and yet a quarter of
+    the seconds for which the client would wait if it held to any other of its times, all of which are `PATIENT` here.
+    """
+    period, margin = 0.5, served.PATIENT / 4
     with served.command(served.run()) as (process, address):
-        client = PolicyClient(address, timeout=served.PATIENT)
+        client = PolicyClient(address, timeout=served.PATIENT, patience=served.PATIENT, lost_after=served.PATIENT)
         client.reset()
         last = [client.act(frame) for frame in frames(6)][-1]
         os.kill(process.pid, signal.SIGKILL)
@@ -266,7 +270,7 @@ def test_a_server_killed_in_mid_episode():
             took.append(time.monotonic() - begin)
             np.testing.assert_array_equal(action, held(last))
             assert client.status == "hold"
-        assert np.median(took) < period
+        assert max(took) < period + margin
         assert client.reason.startswith("lost: ")
         client.patience = 1.0
         with pytest.raises(ConnectionLostError, match="no policy server at"):

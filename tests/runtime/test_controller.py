@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from robots import RATE, Counting, Scripted, controlled
+from robots import RATE, Cloudy, Counting, Moody, Scripted, controlled
 
 from mgp.errors import ConfigError, ObservationError, UnknownNameError
 from mgp.policies.base import Chunk
@@ -142,19 +142,6 @@ def test_looks_as_often_as_it_is_told_to():
     controller, _ = controlled(policy, every=2)
     controller.run(steps=7)
     assert [one["step"] for one in policy.given] == [0, 2, 4, 6]
-
-
-class Moody(Simulated):
-    """A stand-in that expects a plan in one step, or so many, and takes as many as it is told to."""
-
-    def __init__(self, clock, *steps: int, expected: int = 1):
-        super().__init__(clock, expected / RATE)
-        self.steps = list(steps)
-
-    def submit(self, make):
-        super().submit(make)
-        taken = self.steps.pop(0) if self.steps else round(self.delay * RATE)
-        self._ready = (self.clock.now() + taken / RATE, self._ready[1])
 
 
 def test_a_plan_that_is_late_is_counted_and_bridged():
@@ -337,6 +324,23 @@ def test_sight_that_comes_back_is_planned_from_at_once():
     assert robot.told[20:40] == [None] * 20
     assert robot.told[40:42] == actions((40, range(2)))
     assert policy.given[-1]["executed"] == 11, "4 to 14 were run of the last plan"
+
+
+def test_a_camera_that_sees_nothing_counts_as_missing():
+    """An empty cloud: the plan in hand goes on, then the robot holds, and the first full one is planned from."""
+    empty = {"cloud": np.zeros((0, 3), np.float32)}
+    policy = Cloudy(planned=90)
+    controller, robot = controlled(
+        policy,
+        guards=Guards(blind=0.5),
+        reading=lambda step, now: empty if step < 2 or 6 <= step < 30 else Cloudy.frame(step),
+    )
+    log = controller.run(steps=32)
+    held: list[float | None] = [None] * 14
+    assert robot.told[:32] == [None, None, *actions((2, range(14))), *held, *actions((30, range(2)))]
+    assert log.counts["refused"] == 26
+    assert [one["step"] for one in policy.given] == [2, 30]
+    assert log.events[0][1:] == ("refused", "'cloud' has shape (0, 3), the policy was trained on (16, 3)")
 
 
 def test_a_frame_before_the_first_plan_is_waited_for():

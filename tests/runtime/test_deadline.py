@@ -25,7 +25,6 @@ CALLS = 10_000
 RATE = 20.0
 PERIOD = 1e3 / RATE  # milliseconds
 HORIZON, POINTS = 200, 512  # of Meta-World
-MEGABYTE = 2**20
 
 
 def burn(parent: int) -> None:
@@ -117,12 +116,6 @@ def test_under_load_a_command_comes_in_every_period_and_no_action_is_missed(kind
     assert sum(held) + counts["coasting"] == 0, "the plan in hand bridges what is late"
 
 
-def resident() -> float:
-    """Megabytes of memory in use now."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
-
-
 class Endless(WaveEnv):
     """Stays in range for ever: what drifts out of it is refused, and then nothing is planned any more."""
 
@@ -149,7 +142,7 @@ def test_memory_and_latency_stay_as_they_are_over_an_hour_of_made_up_time(kind, 
             clock.sleep(1 / controller.rate)
             env.actions.clear()
         spent.append(time.process_time() - start)
-        used.append(resident())
+        used.append(small.resident())
     print(f"\n{kind}: MB {np.round(used, 1).tolist()}, CPU-ms a step {[round(value / 12, 3) for value in spent]}")
     assert controller.log.plans[-1].asked > 71_990, "it plans to the end"
     assert spent[-1] < 1.5 * spent[1]

@@ -8,9 +8,9 @@ import torch
 from robots import RATE
 
 import small
-from mgp.evaluation import rollout
+from mgp.evaluation import Missing, rollout
 from mgp.policies.mgp import MGP
-from mgp.runtime import Controller, EnvRobot, Reading, Simulated, VirtualClock
+from mgp.runtime import Controller, EnvRobot, Guards, Reading, Simulated, VirtualClock
 from mgp.runtime.simulate import Trial, drive, drive_all
 from wave_robot import WaveEnv
 
@@ -67,7 +67,24 @@ def test_the_same_delay_gives_the_same_episode(build, delay, mode):
 # --- MGP-Long ---------------------------------------------------------------------------------------------------------
 
 
-def test_executed_tokens_stay_byte_identical_whenever_plans_come():
+class Dropping(EnvRobot):
+    """Whose frames are withheld as `missing` says, a step where an evaluation has a control cycle."""
+
+    def __init__(self, missing: Missing, seed: int, clock: VirtualClock, horizon: int = HORIZON):
+        super().__init__(make(horizon), seed, clock, full_length=True)
+        self.missing, self.seed = missing, seed
+
+    def observe(self):
+        reading = super().observe()
+        return reading if self.missing.arrives(self.seed, reading.number, reading.number) else None
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [*(Missing(share) for share in (0.0, 0.35, 0.5, 0.7)), Missing(0.5, burst=4), Missing(0.35, lost_from=13)],
+    ids=str,
+)
+def test_executed_tokens_stay_byte_identical_whenever_plans_come(missing):
     """Early, in time, late and after dropouts: a token that was begun is never written again."""
     random = np.random.default_rng(3)
     policy = long()
@@ -78,22 +95,19 @@ def test_executed_tokens_stay_byte_identical_whenever_plans_come():
             super().submit(make)
             self._ready = (self.clock.now() + int(random.integers(0, 7)) / RATE, self._ready[1])
 
-    class Dropping(EnvRobot):
-        def observe(self):
-            reading = super().observe()
-            return None if reading.number > 0 and random.random() < 0.4 else reading
-
     edited = late = 0
     for seed in range(12):
         clock, snapshots = VirtualClock(), []
 
         def note(controller, seen, step, snapshots=snapshots):
             planner = controller.driver.memory.planner
-            if planner.tokens is not None and not controller.planning.thinking:
+            # the next plan is made at once and handed out later; until then the robot runs the one before
+            held = (planner.before or [None])[0] if controller.planning.thinking else planner.tokens
+            if held is not None:
                 began = controller.driver.memory.steps + controller.driver.since
-                snapshots.append((-(-began // per), planner.tokens[0].numpy().copy()))
+                snapshots.append((-(-began // per), held[0].numpy().copy()))
 
-        robot = Dropping(make(), seed, clock, full_length=True)
+        robot = Dropping(missing, seed, clock)
         worker = Moody(clock, 0.1)
         log = Controller(
             policy, robot, RATE, clock=clock, worker=worker, limits=None, seed=seed, observers=(note,)
@@ -102,8 +116,38 @@ def test_executed_tokens_stay_byte_identical_whenever_plans_come():
             np.testing.assert_array_equal(snapshots[-1][1][:begun], tokens[:begun])
         edited += len({tokens.tobytes() for _, tokens in snapshots}) - 1
         late += sum(one.late for one in log.plans)
-    assert edited > 12, "pending ones are rewritten"
+    assert edited > 6, "pending ones are rewritten, in every second episode at least"
     assert late > 3
+
+
+@pytest.mark.parametrize("blind", [0.5, 3.0])  # seconds; the plan is over after 1.2
+@pytest.mark.parametrize("delay", [0.0, 0.1])
+def test_when_sight_is_lost_for_ever_the_plan_runs_on_for_a_stated_time_and_then_the_robot_holds(delay, blind):
+    policy, clock = long(), VirtualClock()
+    robot = Dropping(Missing(lost_from=6), 4, clock, horizon=2 * HORIZON)
+    worker = Simulated(clock, delay)
+    controller = Controller(policy, robot, RATE, clock=clock, worker=worker, limits=None, guards=Guards(blind=blind))
+    first = round(delay * RATE)  # step of the first command
+    while controller.log.total < first + 8:  # the plan that was asked for before the loss is there
+        controller.step()
+        clock.sleep(1 / RATE)
+    driver = controller.driver
+    tokens, rest, begun = (
+        driver.memory.planner.tokens.clone(),
+        driver.chunk.actions[0, driver.taken :],
+        len(robot.env.actions),
+    )
+    log = controller.run()
+    assert torch.equal(driver.memory.planner.tokens, tokens), "nothing is rewritten blindly"
+    last = 5 + round(blind * RATE) + 1 - first  # actions until blind: step 5 has the last frame
+    moves = min(last - begun, len(rest))
+    commands = np.stack(robot.env.actions[begun:])
+    assert begun + len(rest) == HORIZON, "all that was planned"
+    np.testing.assert_array_equal(commands[:moves], rest[:moves])
+    assert np.abs(rest[:, :2]).min() > 0
+    assert len(commands) > moves
+    assert (commands[moves:] == 0).all(), "as the scene holds"
+    assert log.counts["blind" if blind < 1 else "run out"] == len(commands) - moves
 
 
 def test_a_late_plan_joins_after_the_token_that_was_begun():

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from robots import Counting
+from robots import Cloudy, Counting
 
 from mgp.runtime.guards import Guards, Watch
 from mgp.runtime.robot import Reading
@@ -56,6 +56,14 @@ def test_a_bad_frame_is_refused_by_name_and_leaves_no_trace(frame, said):
     assert seen.kind == "refused"
     assert said in seen.text
     assert look(Reading(good(), 9.95, 4), 10.0).frame is not None, "what was refused is no measure for the next"
+
+
+def test_an_empty_cloud_is_refused_by_name_and_leaves_no_trace():
+    """A camera that sees nothing in range gives one; no least and greatest number can be asked of it."""
+    look = Watch(Cloudy(), Guards())
+    seen = look(Reading({"cloud": np.zeros((0, 3), np.float32)}, 10.0, 5), 10.0)
+    assert seen == (None, "refused", "'cloud' has shape (0, 3), the policy was trained on (16, 3)")
+    assert look(Reading(Cloudy.frame(), 9.95, 4), 10.0).frame is not None
 
 
 def test_ranges_can_be_set_by_key_and_whole_numbers_have_none():

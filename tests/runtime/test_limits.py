@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
+from robots import Counting, Moody
 
 import small
 from mgp.data import motion
 from mgp.data.spec import DataSpec
 from mgp.errors import ConfigError
+from mgp.policies.base import Chunk, Memory
+from mgp.runtime import Controller, Guards, VirtualClock
 from mgp.runtime.limiter import Limiter, Limits
+from mgp.runtime.planning import MODES
 
 RATE = 20.0
 NAN = float("nan")
@@ -37,19 +44,20 @@ def bounds(draw) -> Limits:
 
 
 def driven(limiter: Limiter, sequence: list[list[float]], stops: set[int]) -> np.ndarray:
-    """(T, 2) the commands; where it says to hold, the one that holds. At the steps `stops` it is asked to brake."""
+    """(T, A) the commands; where it says to hold, the one that holds. At the steps `stops` it is asked to brake."""
     told: list[np.ndarray] = []
     for step, wish in enumerate(sequence):
         out = limiter.brake() if step in stops else limiter(np.array(wish))
         if out is None:
             assert limiter.resting
-            out = np.array([told[-1][0] if told else np.nan, 0.0], np.float32)
+            out = np.where(limiter.place, told[-1] if told else np.nan, 0.0).astype(np.float32)
         told.append(out)
     return np.array(told, np.float64)
 
 
 def check(told: np.ndarray, limits: Limits, start: np.ndarray | None) -> None:
-    begun = np.isfinite(told[:, 0])  # before its first command a robot that stands somewhere is not told where
+    # before its first command a robot that stands somewhere is not told where; from then on every number counts
+    begun = np.logical_or.accumulate(np.isfinite(told).all(1))
     told = told[begun]
     if not len(told):
         return
@@ -94,6 +102,97 @@ def test_across_the_seams_of_any_plans_all_limits_are_kept(limits, plans):
         for value in np.interp(np.linspace(0, len(plan) - 1, 20), range(len(plan)), plan)
     ]
     check(driven(Limiter(limits, RATE), whole, set()), limits, None)
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+LONG = small.policy(small.tiny("long"))
+WORDS = LONG.transformer.vocabulary
+
+
+class Dictated(Counting):
+    """Its plans are tokens that it is told, one after the other, decoded as those of MGP are."""
+
+    def __init__(self, plans: list[list[int]], run: int):
+        super().__init__(run)
+        self.plans = plans
+
+    def begin(self, seeds):
+        return Memory(tuple(seeds), np.zeros((len(seeds), small.ACTION), np.float32))
+
+    def plan(self, observation, memory, observed=None, executed=None):
+        tokens = self.plans[len(self.given) % len(self.plans)]
+        self.given.append({})
+        return Chunk(LONG.actions(torch.tensor([tokens])).numpy(), self.execution_horizon)
+
+
+class Told:
+    """Where a robot was told to be, or how far to go, in every step: (T, A)."""
+
+    def __init__(self, limits: Limits):
+        self.still = np.asarray(limits.hold)
+        self.commands: list[np.ndarray] = []
+
+    def observe(self):
+        return {"state": np.zeros(2, np.float32)}
+
+    def command(self, action):
+        assert np.isfinite(action).all()
+        self.commands.append(action)
+
+    def hold(self):
+        last = self.commands[-1] if self.commands else self.still
+        self.commands.append(np.where(np.isnan(self.still), last, self.still))
+
+
+@st.composite
+def tight(draw) -> Limits:
+    """Those of the demonstrations, as they are and so tight that little of a plan keeps them; and a small workspace."""
+    limits = Limits.of(LONG, RATE, draw(st.sampled_from([1.5, 0.3, 0.05])))
+    assert limits is not None
+    reach = draw(st.sampled_from([np.inf, 1.0, 0.1]))
+    return replace(limits, low=np.maximum(limits.low, -reach), high=np.minimum(limits.high, reach))
+
+
+def plans(words: int) -> st.SearchStrategy[list[int]]:
+    return st.lists(st.integers(0, words - 1), min_size=LONG.tokens, max_size=LONG.tokens)
+
+
+@exactly
+@given(
+    tight(), plans(WORDS.codes), plans(WORDS.codes), st.integers(1, 24), st.integers(0, 23), st.sets(st.integers(0, 47))
+)
+def test_for_any_tokens_all_limits_are_kept_wherever_two_plans_are_joined(limits, first, second, end, begin, stops):
+    old, new = LONG.actions(torch.tensor([first, second])).numpy()
+    check(driven(Limiter(limits, RATE), [*old[:end], *new[begin:]], stops), limits, None)
+
+
+@exactly
+@given(
+    tight(),
+    st.lists(st.one_of(plans(WORDS.codes), plans(WORDS.mask + 1)), min_size=2, max_size=5),
+    st.lists(st.integers(0, 9), min_size=12, max_size=12),
+    st.integers(1, 8),
+    st.sampled_from(MODES),
+)
+def test_a_controller_keeps_all_limits_for_any_tokens_whenever_their_plans_come(limits, told, delays, run, mode):
+    """A plan with a word among its tokens that is no code fails: the one in hand goes on, or the robot holds."""
+    clock, robot, policy = VirtualClock(), Told(limits), Dictated(told, run)
+    controller = Controller(
+        policy,
+        robot,
+        RATE,
+        mode=mode,
+        limits=limits,
+        clock=clock,
+        worker=Moody(clock, *delays),
+        guards=Guards(failures=99),
+    )
+    log = controller.run(steps=40)
+    assert len(robot.commands) >= 40
+    came = len(log.plans) + log.counts["failed"]
+    assert log.counts["failed"] == sum(max(told[plan % len(told)]) >= WORDS.codes for plan in range(came))
+    check(np.array(robot.commands, np.float64), limits, None)
 
 
 def test_what_keeps_the_limits_is_given_as_it_is():

@@ -37,6 +37,14 @@ def test_it_serves_until_it_is_told_to_stop():
     assert "Traceback" not in rest
 
 
+def test_who_says_nothing_of_a_host_is_reached_from_this_machine_alone(monkeypatch, capsys):
+    made = []
+    monkeypatch.setattr("mgp.runtime.server.run_server", lambda policy, config, ready: made.append(config))
+    main(["serve", str(served.run())])
+    main(["serve", str(served.run()), "--host", "::1"])
+    assert [config.host for config in made] == ["127.0.0.1", "::1"]
+
+
 def test_a_log_that_nobody_reads_holds_nobody_up():
     """A pipe of 4096 bytes, which is full after twenty clients with bad messages."""
     with served.command(served.run()) as (process, address):

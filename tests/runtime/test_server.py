@@ -15,6 +15,7 @@ from served import ask, frames, raw, serving
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+import small
 from mgp.client import PolicyClient
 from mgp.errors import ConfigError
 from mgp.policies.driver import Driver
@@ -59,6 +60,21 @@ def test_the_server_says_first_what_it_wants():
         said = client.metadata
     assert (said["method"], said["observations"], said["action_horizon"]) == ("MGP-Short", {"state": [7]}, 4)
     assert (said["hold"], said["action_width"], said["history"]) == ([0.0, 0.0, None], 3, 2)
+
+
+def test_who_says_nothing_of_a_host_is_reached_from_this_machine_alone():
+    with serving() as server:
+        assert {one.getsockname()[0] for one in server.server.sockets} == {"127.0.0.1"}
+
+
+def test_compression_is_declined():
+    """Stock clients offer it. The protocol has none, and nothing small must unfold to something large."""
+    with serving() as server, connect(f"ws://{served.address(server)}", proxy=None) as socket:
+        assert "permessage-deflate" in socket.request.headers["Sec-WebSocket-Extensions"]
+        assert "Sec-WebSocket-Extensions" not in socket.response.headers
+        assert socket.protocol.extensions == []
+        socket.recv(timeout=served.PATIENT)
+        assert len(ask(socket, frames(1)[0])["actions"]) == 4
 
 
 def test_two_clients_do_not_know_of_each_other():
@@ -126,7 +142,20 @@ def test_a_new_connection_is_a_new_episode_and_so_is_a_reset():
     ],
 )
 def test_a_bad_observation_is_refused_by_name_and_the_plan_stands(horizon, bad, said):
-    policy, shown = served.policy(horizon), frames(10)
+    refused_in_mid_plan(served.policy(horizon), frames(10), bad, said)
+
+
+@pytest.mark.parametrize("horizon", ["short", "long"])
+def test_an_empty_cloud_is_refused_by_name_and_the_plan_stands(horizon):
+    policy = small.policy(small.tiny(horizon, "cloud"))
+    shown = [{key: value[0, 0] for key, value in small.frames(policy.config, 1, 1, seed).items()} for seed in range(10)]
+    bad = {**shown[0], "cloud": np.zeros((0, 3), np.float32)}
+    said = "bad-observation: 'cloud' has shape (0, 3), the policy was trained on (16, 3)"
+    refused_in_mid_plan(policy, shown, bad, said)
+
+
+def refused_in_mid_plan(policy, shown, bad, said) -> None:
+    """In place of two of the frames that are shown comes a bad one."""
     with serving(policy) as server, raw(server) as socket:
         got = []
         for step, frame in enumerate(shown):
