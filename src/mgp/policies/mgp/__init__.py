@@ -19,8 +19,12 @@ from mgp.tokenizer.vqvae import TokenizerConfig
 
 POLICY = MGP
 
+# Places fill a codebook more thinly than displacements do: codes drawn within 64 would be guesses 12 cm off (buttons).
+# The offset head learns not to read these, and what it sees then overrules what the plan remembers.
 _PLACES = {
     **ABSOLUTE,
+    "policy.offset": 4.0,
+    "policy.tokenizer.steps": 6000,
     "training.early": 1.0,
     "training.steps": 3000,
     "policy.transformer.local": 2,
