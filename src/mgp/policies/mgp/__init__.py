@@ -19,7 +19,7 @@ from mgp.tokenizer.vqvae import TokenizerConfig
 
 POLICY = MGP
 
-# Places fill a codebook more thinly than displacements do: codes drawn within 64 would be guesses 12 cm off (buttons).
+# Places fill a codebook more thinly than displacements do: codes drawn within 64 would be guesses 16 cm off (buttons).
 # The offset head learns not to read these, and what it sees then overrules what the plan remembers.
 _PLACES = {
     **ABSOLUTE,
