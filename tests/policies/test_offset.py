@@ -112,3 +112,16 @@ def test_the_head_learns_to_undo_a_wrong_choice(horizon):
         optimizer.step()
         errors.append(float(figures["offset"]))
     assert np.mean(errors[-5:]) < 0.7 * np.mean(errors[:5])
+
+
+def test_the_log_tells_how_far_off_the_guesses_are():
+    """A head that is shown any code at all learns to overrule what was chosen: this figure is where that is seen."""
+    guesses = []
+    for width in (1e-3, 1e6):
+        policy = small.policy(small.tiny("long", **{"policy.offset": width}))
+        assert isinstance(policy, MGP)
+        stage = policy.stages()[-1]
+        policy.begin_stage(stage)
+        batch = policy.source(stage, small.demonstrations("state")).draw(32, keyed_generator(0, 0))
+        guesses.append(float(policy.loss(stage, batch, keyed_generator(1, 0))[1]["guess"]))
+    assert guesses[0] < 0.8 * guesses[1]

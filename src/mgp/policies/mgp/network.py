@@ -122,8 +122,10 @@ class MGPNetworks(LearnedPolicy):
             drawn = draw_near(batch.extra["clean"], self._near, generator)
             first = batch.extra["executed"] * self.options.tokenizer.actions_per_token
             guess = self.next_actions(self.tokenizer.decode(drawn).clamp(-1, 1), first)
-        error = (guess + self.offset(condition, guess) - self.normal_actions(batch.actions)).abs().mean()
-        return WEIGHT * error, {"offset": error.detach()}
+        right = self.normal_actions(batch.actions)
+        error = (guess + self.offset(condition, guess) - right).abs().mean()
+        # guesses far worse than the regression are not read: then the head overrules what was chosen
+        return WEIGHT * error, {"offset": error.detach(), "guess": (guess - right).abs().mean()}
 
     def next_actions(self, plan: Tensor, first: Tensor) -> Tensor:
         """Of decoded plans (B, T', A) the actions (B, T, A) from steps `first` (B,) on; after the end the last."""
