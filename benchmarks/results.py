@@ -76,6 +76,7 @@ LATER = {
     "policy.sampling.edit_window": 0,
     "policy.masking.run": 0.0,
     "policy.masking.stale_plan": 0.0,
+    "policy.gaze": 0,
 }
 
 

@@ -87,6 +87,7 @@ OFF = {
     "policy.masking.near_weight": 1.0,
     "policy.masking.prefix_weight": 1.0,
     "policy.offset": 0.0,
+    "policy.gaze": 0,
     "policy.sampling.score": "posterior",
     "policy.sampling.edit_window": 0,
     "policy.sampling.near_codes": 0.0,

@@ -49,10 +49,12 @@ _LONG = replace(
     training=replace(_SHORT.training, batch=32),
     # What was done and seen before is the point: Long keeps the first frame in view, no prefix is ever another
     # demonstration's, and pending tokens are scored with the plan in view, since a plan may hold what no later frame
-    # shows. But half of the plans in view are ones that a shift has left behind.
+    # shows. But half of the plans in view are ones that a shift has left behind, and where things are now is looked at
+    # ahead of time.
     absolute={
         **_PLACES,
         "encoder.first": True,
+        "policy.gaze": 1500,
         "policy.masking.end": False,
         "policy.masking.start": 0.2,
         "policy.masking.foreign_prefix": 0.0,

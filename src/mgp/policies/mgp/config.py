@@ -25,10 +25,17 @@ class MGPConfig(PolicyConfig):
     # a head corrects decoded actions by what is seen (offset.py); it is trained on codes drawn this far from the right
     # ones, in mean squared nearest-code distances; 0 = none
     offset: float = 0.0
+    # steps in which Long learns to see where what its plan leads to is now (gaze.py), if actions are places that clouds
+    # show; 0 = never
+    gaze: int = 0
 
     def __post_init__(self) -> None:
         choices(self)
-        not_negative(self, "offset")
+        not_negative(self, "offset", "gaze")
+        if self.gaze and self.horizon == "short":
+            raise ConfigError(
+                f"gaze = {self.gaze} corrects a plan of the whole episode, and horizon = 'short': set it to 0"
+            )
         per, run = self.tokenizer.actions_per_token, self.sampling.execution_horizon
         if self.horizon == "long" and run % per:
             raise ConfigError(

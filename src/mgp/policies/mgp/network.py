@@ -1,5 +1,7 @@
 """The networks of MGP and how they are trained: first the tokenizer, then the transformer over its frozen codes.
 
+And between them the gaze, which shares nothing with either.
+
 B windows, H frames, N tokens, A action width.
 """
 
@@ -14,11 +16,13 @@ from torch import Tensor, nn
 from mgp.data.demonstrations import Demonstrations
 from mgp.data.spec import DataSpec
 from mgp.data.windows import Batch, Source
+from mgp.model.encoders import kind_of
 from mgp.model.rounding import rounded
 from mgp.model.transformer import MaskedTransformer
 from mgp.policies.config import RunConfig
 from mgp.policies.learned import Figures, LearnedPolicy, Stage
 from mgp.policies.mgp.config import MGPConfig
+from mgp.policies.mgp.gaze import Gaze, GazeWindows, gaze_loss
 from mgp.policies.mgp.offset import WEIGHT, OffsetHead, draw_near, ladder, nearness
 from mgp.policies.mgp.windows import LongWindows, ShortWindows, TokenizerWindows
 from mgp.sampling.long import NEAR
@@ -26,6 +30,7 @@ from mgp.sampling.losses import soft_targets, token_loss
 from mgp.tokenizer.vqvae import ActionTokenizer
 
 CHUNK = 512  # windows tokenised at a time
+GAZE_BATCH, GAZE_RATE = 32, 2e-3
 ROWS = 128  # tokens of a training step are rounded up to this
 
 
@@ -49,6 +54,10 @@ class MGPNetworks(LearnedPolicy):
         self.transformer = MaskedTransformer(options.transformer, codes, self.encoder.dim, frames, self.tokens)
         self.auxiliary = self.make_auxiliary(self.window)
         self.offset = OffsetHead(self.condition_width, self.window, spec.action) if options.offset else None
+        clouds = [key for key in spec.shapes if kind_of(key) == "cloud"]
+        seen = options.gaze and clouds and spec.places and spec.actions == "absolute"
+        self.gaze_key = clouds[0] if seen else ""
+        self.gaze = Gaze(spec.shapes[self.gaze_key][-1]) if seen else None
 
     @property
     def options(self) -> MGPConfig:
@@ -60,13 +69,19 @@ class MGPNetworks(LearnedPolicy):
 
     def stages(self) -> tuple[Stage, ...]:
         tokenizer = self.options.tokenizer
-        return (Stage("tokenizer", tokenizer.steps, tokenizer.batch, tokenizer.learning_rate), *super().stages())
+        stages = [Stage("tokenizer", tokenizer.steps, tokenizer.batch, tokenizer.learning_rate)]
+        if self.gaze is not None:
+            stages.append(Stage("gaze", self.options.gaze, GAZE_BATCH, GAZE_RATE))
+        return (*stages, *super().stages())
 
     def begin_stage(self, stage: Stage) -> dict[str, nn.Parameter]:
         if stage.name == "tokenizer":
             return {f"tokenizer.{name}": p for name, p in self.tokenizer.named_parameters()}
+        if stage.name == "gaze":
+            assert self.gaze is not None
+            return {f"gaze.{name}": p for name, p in self.gaze.named_parameters()}
         self.adopt_codebook()
-        return {name: p for name, p in self.named_parameters() if not name.startswith("tokenizer.")}
+        return {name: p for name, p in self.named_parameters() if not name.startswith(("tokenizer.", "gaze."))}
 
     def adopt_codebook(self) -> None:
         """After stage 1: the transformer embeds the tokenizer's code vectors, frozen from here on."""
@@ -80,6 +95,8 @@ class MGPNetworks(LearnedPolicy):
     def source(self, stage: Stage, demonstrations: Demonstrations) -> Source:
         if stage.name == "tokenizer":
             return TokenizerWindows(demonstrations, self.config)
+        if stage.name == "gaze":
+            return GazeWindows(demonstrations, self.config, self.gaze_key)
         vocabulary = self.transformer.vocabulary
         if not self.long:
             return ShortWindows(demonstrations, self.config, self.past, self.tokenize, vocabulary)
@@ -97,6 +114,9 @@ class MGPNetworks(LearnedPolicy):
             out = self.tokenizer.training_loss(self.normal_actions(batch.actions), generator)
             in_use = (self.tokenizer.codebook.unused == 0).sum()
             return out.total, {"reconstruction": out.reconstruction, "commit": out.commit, "codes": in_use}
+        if stage.name == "gaze":
+            assert self.gaze is not None
+            return gaze_loss(self.gaze, batch, self.gaze_key)
         condition = self.condition(batch.looks, generator)
         seen, target, weight = (batch.extra[name] for name in ("tokens", "target", "weight"))
         counted = (weight.flatten() > 0).nonzero().squeeze(1)

@@ -11,15 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from mgp.data.spec import DataSpec
+from mgp.data.windows import Looks
 from mgp.errors import ConfigError
 from mgp.model.reading import Reading
 from mgp.policies.acting import acting
 from mgp.policies.base import Chunk, Frame, Memory, PlanTrace
 from mgp.policies.config import RunConfig
 from mgp.policies.learned import LearnedMemory, merged
+from mgp.policies.mgp.gaze import Aside
 from mgp.policies.mgp.whole import Now, Rewritten, WholePlans
 from mgp.sampling.config import SamplingConfig
 from mgp.sampling.long import Edit, LongPlanner, PlanLogits
@@ -33,6 +36,7 @@ class LongMemory(LearnedMemory):
     planner: LongPlanner | None = None  # of MGP-Long
     steps: int = 0  # actions executed since the episode began
     offsets: Tensor | None = None  # (B, T, A) of the whole plan's actions, those of each as when it was last looked at
+    aside: Aside | None = None  # of the whole plan's places
 
 
 class MGP(WholePlans):
@@ -118,7 +122,10 @@ class MGP(WholePlans):
             if corrects and normal.shape[1]:
                 self._correct(memory, normal, seen, made[0].offset if made else self._offset(normal, seen, condition()))
             normal = normal if memory.offsets is None else normal + memory.offsets[:, steps:]
-        actions = self.raw_actions(normal).cpu().numpy()
+        raw = self.raw_actions(normal)
+        if self.gaze is not None and raw.shape[1]:
+            raw = self._drawn_aside(memory, raw, seen, looks if corrects else None)
+        actions = raw.cpu().numpy()
         if actions.shape[1] < self.execution_horizon:  # the plan is over: hold
             last = actions[:, -1] if actions.shape[1] else memory.last
             hold = np.where(np.isnan(self.spec.hold_command), last, self.spec.hold_command).astype(np.float32)
@@ -235,6 +242,23 @@ class MGP(WholePlans):
             memory.offsets = torch.zeros(len(plan), memory.steps + plan.shape[1], plan.shape[2], device=plan.device)
         rows, steps = seen.to(plan.device).nonzero().squeeze(1), memory.steps
         memory.offsets[rows, steps : steps + self.window] = offset[:, : plan.shape[1]]
+
+    def _drawn_aside(self, memory: LongMemory, plan: Tensor, seen: Tensor, looks: Looks | None) -> Tensor:
+        """MGP-Long: plans (B, T, A) from now on, led to where what they mean was last seen, after a look of some."""
+        assert self.gaze is not None
+        now = memory.steps
+        if memory.aside is None:
+            memory.aside = Aside(len(plan), now + plan.shape[1], plan.device)
+        if looks is not None:
+            assert looks.state is not None
+            rows, newest = seen.nonzero().squeeze(1).to(plan.device), looks.which[:, -1]
+            cloud, hand = looks.frames[self.gaze_key][newest], looks.state[:, -1, :3]
+            memory.aside.look(self.gaze, rows, cloud, hand, plan[rows, :, :3], now)
+        return self._within(plan + F.pad(memory.aside.by[:, now:], (0, plan.shape[2] - 2)))
+
+    def _within(self, actions: Tensor) -> Tensor:
+        """Raw actions inside the demonstrated limits."""
+        return self.raw_actions(self.normal_actions(actions))
 
     def reading(self, condition: Callable[[], Tensor]) -> PlanLogits:
         """The logits of tokens under a condition (O, H, C)."""
