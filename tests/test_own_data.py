@@ -74,7 +74,8 @@ def here(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("actions", "frame"), [("displacement", "hand"), ("absolute", "reach")])
 def test_from_a_store_to_a_report_by_the_commands_alone(actions, frame, here, capsys):
     write("data/mine.zarr", actions)
-    main(["train", "--data", "data/mine.zarr", "--method", "mgp-long", *SIZES])
+    gaze = ["--policy.gaze", "30"] if actions == "absolute" else []
+    main(["train", "--data", "data/mine.zarr", "--method", "mgp-long", *SIZES, *gaze])
     folder = Path("runs/mine-task-mgp-long-seed0")
     assert f"mgp eval {folder}" in capsys.readouterr().out
     run = Run.open(folder)

@@ -11,9 +11,12 @@ import small
 from mgp.config import AugmentationConfig
 from mgp.data.demonstrations import Demonstrations, keyed_generator
 from mgp.errors import ConfigError
+from mgp.policies.files import load_checkpoint
 from mgp.policies.mgp import MGP
 from mgp.policies.mgp.config import MGPConfig
 from mgp.policies.mgp.gaze import AHEAD, ASIDE, COVERED, EVERY, RADIUS, Aside, Gaze, GazeWindows, gaze_loss, on_the_way
+from mgp.policies.mgp.policy import LongMemory
+from mgp.training.loop import Trainer
 
 STEPS = 100
 
@@ -225,6 +228,25 @@ def test_it_is_a_stage_of_its_own_whose_weights_then_stay():
     assert all(name.startswith("gaze.") for name in trained[1])
     assert not trained[1] & trained[2]
     assert set.union(*trained) == set(dict(made.named_parameters()))
+
+
+def test_what_was_learned_is_in_the_checkpoint(tmp_path):
+    made = policy(5)
+    assert made.gaze is not None
+    before = made.gaze.state_dict()
+    path = Trainer(made.config, places(), tmp_path, quiet=True).train()
+    loaded = load_checkpoint(path)
+    assert isinstance(loaded, MGP)
+    assert loaded.gaze is not None
+    after = loaded.gaze.state_dict()
+    assert before.keys() == after.keys()
+    assert all(not torch.equal(after[key], before[key]) for key in before)
+    memory = loaded.begin([0])
+    frames = {key: array[None, :2].numpy() for key, array in places().arrays.items() if key != "action"}
+    loaded.plan(frames, memory)
+    assert isinstance(memory, LongMemory)
+    assert memory.aside is not None
+    assert memory.aside.by.any()
 
 
 def test_bad_settings_say_so():
