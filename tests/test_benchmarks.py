@@ -12,6 +12,7 @@ from benchmarks import (
     atr_figure,
     clouds,
     contact_sheet,
+    gaze_figure,
     memory_pictures,
     memory_tasks,
     moving_scenes,
@@ -329,6 +330,17 @@ def small_atr_figure(folder, monkeypatch) -> list[str]:
     return []
 
 
+def small_gaze_figure(folder, monkeypatch) -> list[str]:
+    few = {"training.steps": 2, "training.batch": 4, "training.eval_every": 0, "encoder.dim": 8, "policy.gaze": 2}
+    task = {"task.demonstrations": 1, "policy.masking.foreign_frame": 0.0, "policy.sampling.execution_horizon": 120}
+    config = get_config("mgp-long", "buttons/shifted").changed({**small.SMALLER["mgp"], **few, **task})
+    trained = train(config, folder / "run", folder / "data.zarr")
+    assert gaze_figure.main([str(trained), "10001"], folder / "gaze.png") == 0
+    assert (folder / "gaze.png").read_bytes().startswith(b"\x89PNG")
+    assert gaze_figure.main([]) == 2
+    return []
+
+
 def small_memory_tasks(folder, monkeypatch) -> list[str]:
     monkeypatch.setattr(memory_tasks, "TIMED", 1)
     memory_tasks.run(["metaworld-memory/pick-place-cue"], range(70_000, 70_001))
@@ -337,6 +349,7 @@ def small_memory_tasks(folder, monkeypatch) -> list[str]:
 
 SMALL = {
     "atr_figure": small_atr_figure,
+    "gaze_figure": small_gaze_figure,
     "clouds": small_clouds,
     "store": small_store,
     "training": small_training,
