@@ -17,6 +17,8 @@ from mgp.errors import DataError
 
 Actions = Literal["displacement", "absolute"]  # of the hand, in the first three numbers; or places to go to
 
+LEAD = 0.1  # metres: a command is not that far ahead of the hand in the median, a joint's angle is no place
+
 
 @dataclass(frozen=True)
 class DataSpec:
@@ -33,6 +35,7 @@ class DataSpec:
     uint8: tuple[str, ...] | None = None  # keys recorded in bytes, as images from 0 to 255 are; None: not said
     velocity: tuple[float, ...] = ()  # (A,) the largest demonstrated, a control step; empty: written before it was kept
     jerk: tuple[float, ...] = ()  # (A,) the same, a control step cubed
+    lead: float | None = None  # metres from the hand to where absolute actions send it, in the median; None: unknown
 
     @classmethod
     def of(cls, demonstrations: Demonstrations) -> DataSpec:
@@ -52,7 +55,7 @@ class DataSpec:
         place = motion.is_place(np.array([np.nan if value is None else value for value in hold]))
         episodes = np.split(arrays["action"].numpy(), demonstrations.ends[:-1].tolist())
         velocity, jerk = motion.largest(episodes, place)
-        return cls(
+        spec = cls(
             shapes={key: tuple(array.shape[1:]) for key, array in arrays.items() if key != "action"},
             action=width,
             horizon=int(meta.get("horizon") or demonstrations.lengths.max()),
@@ -65,11 +68,20 @@ class DataSpec:
             velocity=tuple(velocity.tolist()),
             jerk=tuple(jerk.tolist()),
         )
+        if not (spec.places and width >= 3 and actions == "absolute"):
+            return spec
+        away = (arrays["action"][:][:, :3] - arrays["state"][:][:, :3]).norm(dim=1)
+        return dataclasses.replace(spec, lead=float(away.median()))
 
     @property
     def places(self) -> int:
         """Triples at the beginning of a state that are places, the hand's own first; 0: the hand's place is unknown."""
         return state_places({"points": self.points}, self.shapes["state"][0]) if "state" in self.shapes else 0
+
+    @property
+    def lead_to_places(self) -> bool:
+        """Whether the first three numbers of an action are the place the hand is to go to."""
+        return self.lead is not None and self.lead <= LEAD
 
     @property
     def hold_command(self) -> np.ndarray:

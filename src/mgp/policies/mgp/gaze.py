@@ -17,10 +17,8 @@ from torch import Tensor, nn
 
 from mgp.data.demonstrations import Demonstrations
 from mgp.data.windows import Batch, Looks, augment_cloud
-from mgp.errors import ConfigError
 from mgp.model.encoders.state import mlp
 from mgp.policies.config import RunConfig
-from mgp.policies.mgp.config import MGPConfig
 
 EVERY = 4  # steps between two places that are looked at
 AHEAD = 60  # steps that are
@@ -34,7 +32,6 @@ ZOOM = (4.0, 16.0)
 WIDTHS = (64, 128)
 UNIT = 0.1  # metres that are 1 to the network
 SAMPLES = 8  # places of one training sample
-FAR = 0.1  # metres that commands may lie from the hand, in the median, to be places
 
 
 class Gaze(nn.Module):
@@ -104,15 +101,6 @@ class GazeWindows:
     """What a demonstration will do, moved aside as if the scene had been elsewhere, beside what it sees now."""
 
     def __init__(self, demonstrations: Demonstrations, config: RunConfig, key: str):
-        assert isinstance(config.policy, MGPConfig)
-        arrays = demonstrations.arrays
-        away = (arrays["action"][:, :3] - arrays["state"][:, :3]).norm(dim=1).median()
-        if away > FAR:
-            raise ConfigError(
-                f"policy.gaze = {config.policy.gaze} looks at the places that actions lead"
-                f" to, but these are {away:.2f} m from the hand in the median, {FAR} are allowed: they are none; set it"
-                " to 0"
-            )
         self.demonstrations, self.config, self.key = demonstrations, config, key
 
     def draw(self, count: int, generator: torch.Generator) -> Batch:

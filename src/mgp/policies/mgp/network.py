@@ -55,7 +55,7 @@ class MGPNetworks(LearnedPolicy):
         self.auxiliary = self.make_auxiliary(self.window)
         self.offset = OffsetHead(self.condition_width, self.window, spec.action) if options.offset else None
         clouds = [key for key in spec.shapes if kind_of(key) == "cloud"]
-        seen = options.gaze and clouds and spec.places and spec.actions == "absolute"
+        seen = options.gaze and clouds and spec.lead_to_places
         self.gaze_key = clouds[0] if seen else ""
         self.gaze = Gaze(spec.shapes[self.gaze_key][-1]) if seen else None
 
