@@ -17,7 +17,7 @@ from mgp.errors import DataError
 
 Actions = Literal["displacement", "absolute"]  # of the hand, in the first three numbers; or places to go to
 
-LEAD = 0.1  # metres: a command is not that far ahead of the hand in the median, a joint's angle is no place
+LEAD = 0.1  # metres: commands that are further from the hand in the median are no places it is sent to
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ A plan remembers which thing comes next and where it was. Where the thing is now
 points round it, relative to it, look alike for all things of a kind, wherever they stand. So little is to be learned,
 and nothing by heart. What is rewritten at a look, and why, stays with the tokens (`sampling/long.py`).
 
-B plans, J places of each, P points, T steps, S samples.
+B plans, O of them with an observation, J places of each, P points, T steps.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Aside:
 
 
 class GazeWindows:
-    """What a demonstration will do, moved aside as if the scene had been elsewhere, beside what it sees now."""
+    """What a demonstration sees now, and where it will go, as if its plan had been made before things were shifted."""
 
     def __init__(self, demonstrations: Demonstrations, config: RunConfig, key: str):
         self.demonstrations, self.config, self.key = demonstrations, config, key
@@ -119,7 +119,7 @@ class GazeWindows:
 
 
 def gaze_loss(gaze: Gaze, batch: Batch, key: str) -> tuple[Tensor, dict[str, Tensor]]:
-    """Mean error, in units of the network, of where places lie that were moved aside; far from the hand."""
+    """Mean error, in `UNIT`, of how far places were moved aside; of those that the hand does not cover."""
     looks, aside = batch.looks, batch.extra["aside"][:, None]
     assert looks.hand is not None
     places, ways = on_the_way(batch.actions[..., :3], batch.extra["at"])

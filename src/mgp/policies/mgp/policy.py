@@ -254,11 +254,8 @@ class MGP(WholePlans):
             rows, newest = seen.nonzero().squeeze(1).to(plan.device), looks.which[:, -1]
             cloud, hand = looks.frames[self.gaze_key][newest], looks.state[:, -1, :3]
             memory.aside.look(self.gaze, rows, cloud, hand, plan[rows, :, :3], now)
-        return self._within(plan + F.pad(memory.aside.by[:, now:], (0, plan.shape[2] - 2)))
-
-    def _within(self, actions: Tensor) -> Tensor:
-        """Raw actions inside the demonstrated limits."""
-        return self.raw_actions(self.normal_actions(actions))
+        led = plan + F.pad(memory.aside.by[:, now:], (0, plan.shape[2] - 2))
+        return self.raw_actions(self.normal_actions(led))  # inside the demonstrated limits
 
     def reading(self, condition: Callable[[], Tensor]) -> PlanLogits:
         """The logits of tokens under a condition (O, H, C)."""
