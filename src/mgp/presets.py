@@ -42,8 +42,8 @@ _BY_ORDER = {
 # by family or by task; what is not here has the defaults of `TaskPreset`
 TASKS: dict[str, TaskPreset] = {
     # Four presses take 500 steps, and what is between them does not change: half as many looks do. And later frames are
-    # another demonstration's here: they tell where the arm is; own ones led astray
-    # (docs/method.md). That the plate was shifted is seen by the gaze alone.
+    # another demonstration's here: they tell where the arm is; own ones led astray (docs/method.md). That the plate was
+    # shifted is seen by the gaze alone.
     "buttons": TaskPreset(150, {"mgp-long": {**_BY_ORDER, "policy.sampling.execution_horizon": 24}}),
     "sorting": TaskPreset(60),
     # of 60, 42 are nudged, each at another step and to another place: 70 are, of these

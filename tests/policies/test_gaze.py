@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 import small
-from mgp.config import AugmentationConfig
 from mgp.data.demonstrations import Demonstrations, keyed_generator
 from mgp.errors import ConfigError
 from mgp.policies.files import load_checkpoint
@@ -259,4 +258,6 @@ def test_a_window_of_short_has_no_plan_to_lead():
 
 def test_clouds_are_augmented_as_for_the_policy():
     source = windows(places())
-    assert source.draw(4, keyed_generator(0)).looks.frames["cloud"].shape[1] == AugmentationConfig(points=8).points
+    points = source.config.augmentation.points
+    assert 0 < points < small.POINTS
+    assert source.draw(4, keyed_generator(0)).looks.frames["cloud"].shape[1] == points
